@@ -46,11 +46,13 @@ class NumberWords(Drawn):
         super().__post_init__()
         self.check("train", ge=SMALL)
         self.check("long")
+        self.sizes["long"] = self.long
         self.languages = "en", self.language
 
     def splits(self, seed: int) -> dict[str, list[tuple[str, str]]]:
         """Pairs of sentences by split: train, val, test, long."""
-        splits = {split: sample(split, size, seed) for split, size in self.sizes.items()}
+        drawn = ("train", "val", "test")
+        splits = {split: sample(split, self.sizes[split], seed) for split in drawn}
         include_small_numbers(splits["train"], seed)
         target, plus = WORDS[self.language]
         splits["long"] = sample_long(splits["train"], self.long, seed)
