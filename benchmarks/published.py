@@ -147,6 +147,7 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
     from tests.published_folders import LINES, save
     from tfzoo.config.config import Config
     from tfzoo.config.recipe import load_recipe, parse_options
+    from tfzoo.training.start import begin
 
     config = {
         **{
@@ -171,7 +172,7 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
     text = RECIPE.format(root=place, tokens=tokens, lr=RATE, decay=DECAY, clip=CLIP)
     (place / "recipe.yaml").write_text(text, "utf-8")
     arguments = parse_options(["--from", str(place / "bert")])
-    data = Config.parse(load_recipe(str(place / "recipe.yaml")), arguments).make_data()
+    data = Config.parse(*begin(load_recipe(str(place / "recipe.yaml")), arguments)).make_data()
     data.prepare_data()
     data.setup("fit")
     batches = [(one.tokens, one.label) for one in data.train_dataloader()]
@@ -189,12 +190,12 @@ def ours(place: Path, steps: int, double: bool) -> list[float]:
     from tfzoo.base.memory import keep_freed_memory
     from tfzoo.config.config import Config
     from tfzoo.config.recipe import load_recipe, parse_options
-    from tfzoo.training.start import load
+    from tfzoo.training.start import begin, load
     from tfzoo.training.train import ready
 
     keep_freed_memory()
     arguments = parse_options(["--from", str(place / "bert")])
-    config = Config.parse(load_recipe(str(place / "recipe.yaml")), arguments)
+    config = Config.parse(*begin(load_recipe(str(place / "recipe.yaml")), arguments))
     _, task, data = ready(config, None, [])
     assert config.start is not None  # --from
     load(config.start.run, task)

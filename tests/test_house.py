@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import tfzoo
-from benchmarks.structure import Source, circles, is_typing
+from benchmarks.structure import Source, below, circles, is_typing
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 
@@ -124,3 +124,7 @@ def test_no_two_files_import_each_other():
     graph = source().files()
     assert graph["sweep/judge/verdicts.py"] >= {"sweep/judge/paired.py", "sweep/judge/effects.py"}
     assert circles(graph) == []
+
+
+def test_a_configuration_opens_no_run():
+    assert "learning" not in below(source().rooms(), "config")

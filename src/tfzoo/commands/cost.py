@@ -14,6 +14,7 @@ from tfzoo.config.recipe import FROM, Source, load_recipe
 from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.runs.folder import SCHEME
+from tfzoo.training.start import begin
 
 EPILOG = """\
 Nothing is trained, no data is read. --SECTION.KEY V overrides a value of the recipe, as in
@@ -59,7 +60,7 @@ def run(given: Namespace) -> int:
         files = [Source(values, name, given.trust)]
     else:
         files = load_recipe(name, given.trust)
-    config = Config.parse(files, given.overrides)
+    config = Config.parse(*begin(files, given.overrides))
     length = given.length or LENGTH
     rows = given.batch or max(1, config.recipe["data"]["max_tokens"] // length)
     sizes = config.task.model_arguments(tokenizer, config.recipe["data"])

@@ -9,6 +9,7 @@ from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import load_recipe
 from tfzoo.errors import TfzooError, UnknownName
+from tfzoo.training.start import begin
 
 EPILOG = """\
 Values of the recipe are set by --SECTION.KEY VALUE. What is set most:
@@ -88,7 +89,8 @@ def run(given: Namespace) -> int:
         raise TfzooError(
             "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
         )
-    config = Config.parse(load_recipe(given.recipe, given.trust), given.overrides, given.run)
+    files = load_recipe(given.recipe, given.trust)
+    config = Config.parse(*begin(files, given.overrides, given.run))
     if given.print_config:
         print_result(as_yaml(config.recipe).rstrip())
         return 0

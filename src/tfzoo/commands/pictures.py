@@ -7,9 +7,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfzoo.base import files
 from tfzoo.base.terminal import notify, print_result, relative_path
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.commands.predict import load_task, open_output
+from tfzoo.commands.predict import load_task
 from tfzoo.errors import BadData, BadOption, TfzooError
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.plots.style import save
@@ -52,8 +53,8 @@ def run_attention(given: Namespace) -> int:
     runs = [maps.of_layers(given.layers) for maps in runs] if given.layers else runs
     from tfzoo.plots.attention import attention_page
 
-    with open_output(given.output) as out:
-        out.write(attention_page(*runs))
+    with files.output(Path(given.output)) as place:
+        place.write_text(attention_page(*runs), "utf-8")
     print_result(given.output)
     return 0
 

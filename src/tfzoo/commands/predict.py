@@ -5,14 +5,13 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, get_type_hints
+from typing import Any, get_type_hints
 
-from tfzoo.base import files
 from tfzoo.base.terminal import FORMATS, notify, progress, relative_path, row_line
 from tfzoo.base.values import members
 from tfzoo.commands.argument_parser import CommandParser
@@ -147,20 +146,22 @@ def process_lines(given: Namespace, task: Any) -> None:
 
     interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
     examples = read(given, task)
-    with open_output(None) as out:
-        how = {**options_of(given), "max_tokens": given.max_tokens}
-        columns: list[str] = []
-        seen = interactive or out.isatty()
-        with nullcontext(lambda text: None) if seen else progress("lines") as show:
-            while chunk := list(islice(examples, 1 if interactive else CHUNK)):
-                texts = [text for text, _ in chunk if text.strip()]
-                answers = task.predict(texts, progress=count, on_truncated=note, **how)
-                if given.format == "tsv" and not columns:
-                    columns = task.columns() + ["reference"] * (chunk[0][1] is not None)
-                    out.write("\t".join(columns) + "\n")
-                for line in lines_of(task, chunk, iter(answers), given.format, columns):
-                    out.write(f"{line}\n")
-                out.flush()
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper):
+        out.reconfigure(encoding="utf-8")
+    how = {**options_of(given), "max_tokens": given.max_tokens}
+    columns: list[str] = []
+    seen = interactive or out.isatty()
+    with nullcontext(lambda text: None) if seen else progress("lines") as show:
+        while chunk := list(islice(examples, 1 if interactive else CHUNK)):
+            texts = [text for text, _ in chunk if text.strip()]
+            answers = task.predict(texts, progress=count, on_truncated=note, **how)
+            if given.format == "tsv" and not columns:
+                columns = task.columns() + ["reference"] * (chunk[0][1] is not None)
+                out.write("\t".join(columns) + "\n")
+            for line in lines_of(task, chunk, iter(answers), given.format, columns):
+                out.write(f"{line}\n")
+            out.flush()
     if truncated:
         notify(truncation(sum(rows for rows, _ in truncated), truncated[-1][1]))
 
@@ -197,18 +198,6 @@ def lines_of(
             else:
                 line = "" if answer is None else task.output_line(answer)
                 yield line.replace("\r", "\\r").replace("\n", "\\n")
-
-
-@contextmanager
-def open_output(path: str | None) -> Iterator[IO[str]]:
-    """Open standard output, or a file, which gets its name when all is written."""
-    if path is None:
-        if isinstance(sys.stdout, TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")
-        yield sys.stdout
-        return
-    with files.output(Path(path)) as place, place.open("w", encoding="utf-8") as stream:
-        yield stream
 
 
 SCORE_HELP = """\

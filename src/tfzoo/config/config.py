@@ -38,7 +38,6 @@ from tfzoo.config.recipe import (
     TOP,
     Option,
     Source,
-    begin,
     nested,
     order,
     task_of,
@@ -267,7 +266,7 @@ class Config:
         name: the name of the recipe's file, without its suffix.
         task: the class of the task.
         sections: what each section of its recipe may hold.
-        start: the :class:`~tfzoo.learning.trained_run.Start` of training; None: new weights.
+        start: the :class:`~tfzoo.training.start.Start` of training; None: new weights.
         recipe: every value, as plain values. ``--print-config`` prints it, and ``config.yaml`` in
             the run's folder holds it.
         origins: the file or option that set each dotted key last.
@@ -282,19 +281,18 @@ class Config:
 
     @classmethod
     def parse(
-        cls, files: Sequence[Source], overrides: Sequence[Source] = (), run: str | None = None
+        cls, files: Sequence[Source], overrides: Sequence[Source] = (), start: Any = None
     ) -> Self:
         """The configuration that a recipe's ``files`` say, with files and options that override
-        them. ``run`` is the folder of a run that goes on, see :func:`begin`.
+        them. What ``from`` stands for is among them if :func:`tfzoo.training.start.begin`
+        has put it there.
 
         Raises:
             BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and the file
                 or option that it is in.
-            BadRun: what it starts from is not there or cannot be read.
         """
         sources = [*files, *sorted(overrides, key=order)]
         task = task_of(sources)
-        sources, start = begin(sources, len(files), task, run)
         config = cls(Path(files[-1].origin).stem, task, sections(task), start)
         for source in with_architecture(sources, task):
             config.merge(source)

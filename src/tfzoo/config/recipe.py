@@ -1,12 +1,11 @@
 """What the files of a recipe and the options of a command line say: which files there are, how
 options are read, which values are refused before anything that they name is imported, and what
-``from`` and ``like`` stand for.
+``like`` stands for.
 """
 
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -18,7 +17,7 @@ from tfzoo.base.terminal import notify, silence_lightning
 from tfzoo.base.values import check_number, is_text, leaves
 from tfzoo.base.yaml_files import parse_yaml, read_yaml
 from tfzoo.data.remote import is_address, refusal
-from tfzoo.errors import BadRecipe, BadRun, did_you_mean, listing, within
+from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.models.architectures import options_like
 from tfzoo.runs.folder import ADDRESS
 
@@ -236,14 +235,11 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     return {first: nested(rest, value) if rest else value}
 
 
-# What `from` and `like` stand for -----------------------------------------------------------------
+# Task, order and `like` ---------------------------------------------------------------------------
 
 FROM = "from"
-SEED = "{seed}"
 FIRST = ("model.like", "data.name", "data.root", "trainer.callbacks")
 """The options that are read first, as they change what others mean."""
-KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
-"""Task and entry of runs that training begins with: the cells of a sweep share them."""
 
 
 def task_of(sources: Sequence[Source]) -> Any:
@@ -267,59 +263,6 @@ def order(source: Source) -> int:
     if not isinstance(source, Option):
         return -1
     return 0 if source.key.startswith(FIRST) else source.key.count(".")
-
-
-def begin(
-    sources: list[Source], files: int, task: Any, own: str | None
-) -> tuple[list[Source], Any]:
-    """The sources with what the last ``from`` gives them, and the
-    :class:`~tfzoo.learning.trained_run.Start` of training, or None.
-
-    A run of tfzoo gives weights and tokenizer. A folder of ``transformers``, or its export, which
-    no recipe has trained, gives the model as well. They override what stands before the file that
-    says ``from``, and its own keys override them.
-    ``--from`` stands after the first ``files`` sources, those of the recipe. ``{seed}`` in the name
-    is the seed, so that each run of a sweep begins with one of its own. A run ``own`` that began
-    with it and goes on gives model and tokenizer itself.
-    """
-    places = [place for place, source in enumerate(sources) if FROM in source.values]
-    source = sources[places[-1]] if places else Source({FROM: None}, "")
-    name = source.values[FROM]
-    if name is None:
-        return sources, None
-    place = files if isinstance(source, Option) else places[-1]
-    if not isinstance(name, str):
-        raise BadRecipe(f"{source.origin}: {FROM} names a run, folder or repository, not {name!r}")
-    from tfzoo.data.module import TextData
-    from tfzoo.learning.published import starting_model, starting_values
-    from tfzoo.learning.trained_run import Start, TrainedRun
-
-    seeds = [one.values["seed"] for one in sources if "seed" in one.values]
-    run = None
-    with suppress(BadRun):
-        run = TrainedRun(own) if own else None
-    goes_on, run = run is not None, run or TrainedRun(name.replace(SEED, str([0, *seeds][-1])))
-    start, values = Start(run), {}
-    if run.is_published:
-        values = starting_values(run.path.absolute(), task)
-    elif issubclass(task.Data, TextData):
-        key = run.path.resolve(), run.path.stat().st_mtime_ns
-        if key not in KNOWN:  # a checkpoint is read whole, for its checksums
-            KNOWN[key] = run.task, run.entry
-        trained, entry = KNOWN[key]
-        state, model = entry["tokenizer"], entry["recipe"].get("model")
-        if goes_on:
-            values = {"model": model}
-        elif "data" not in entry["recipe"] and isinstance(model, dict):
-            values = {"model": starting_model(model, task)}
-        if trained.tokenizer_of_data == task.tokenizer_of_data:
-            states = state.get("states", [state.get("state")])
-            if not isinstance(states, list) or not all(isinstance(one, str) for one in states):
-                raise BadRun(f"{run.path} is damaged: it has no vocabulary")
-            start = Start(run, state.get("tokenizer"), states)
-            joint = {"joint": len(states) == 1} if "states" in state else {}
-            values["data"] = {"tokenizer": start.tokenizer, **joint}
-    return [*sources[:place], Source(values, f"{FROM} {name}"), *sources[place:]], start
 
 
 def with_architecture(sources: list[Source], task: Any) -> list[Source]:

@@ -1,9 +1,5 @@
-"""A trained run, opened: which of its checkpoints is meant, what that holds, and its task; and what
-a training begins with.
-"""
+"""A trained run, opened: which of its checkpoints is meant, what that holds, and its task."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,8 +7,6 @@ from typing import Any
 from torch import Tensor
 
 from tfzoo.base.loading import task_class
-from tfzoo.base.registry import registry
-from tfzoo.base.terminal import notify, relative_path
 from tfzoo.errors import BadRun
 from tfzoo.learning import published
 from tfzoo.runs import checkpoints, pretrained
@@ -96,33 +90,3 @@ class TrainedRun:
         if self.folder:
             loaded.results = recorded_scores(self.folder, self.path.name)
         return loaded
-
-
-@dataclass(frozen=True)
-class Start:
-    """What a training begins with.
-
-    Args:
-        run: what its weights are read from.
-        tokenizer: name and options of a run's tokenizer; None where its text has another form.
-        states: its vocabulary, or those of source and target.
-    """
-
-    run: TrainedRun
-    tokenizer: Any = None
-    states: Sequence[str] = ()
-
-    def vocabularies(self, data: Mapping[str, Any]) -> Sequence[str]:
-        """The vocabularies of the run, where the section ``data`` names the same tokenizer; else
-        none, and new ones are made of the text.
-        """
-        if not self.states:
-            return ()
-        known = registry("tokenizer")
-        (entry, options), (own, trained) = map(known.options, (data["tokenizer"], self.tokenizer))
-        defaults = {key: option.default for key, option in entry.options.items()}
-        same = own is entry and {**defaults, **options} == {**defaults, **trained}
-        if not same or data.get("joint") not in (None, len(self.states) == 1):
-            return ()
-        notify(f"tokenizer: that of {relative_path(self.run.path)}")
-        return self.states

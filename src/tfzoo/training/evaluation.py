@@ -11,7 +11,7 @@ from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import FORMATS, notify, print_table, relative_path, row_line
 from tfzoo.base.values import leaves
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import FROM, TOP, Source
+from tfzoo.config.recipe import TOP, Source
 from tfzoo.errors import BadRun, TfzooError, UnknownName
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.runs.folder import write_summary
@@ -116,8 +116,7 @@ def configuration(
     trained = kept.get("trainer") or {}
     trainer = {key: trained[key] for key in ("precision", "accelerator") if key in trained}
     trainer |= {"devices": 1, **(trainer_device(device) if device else {})}
-    # What training began with need not be there any more.
-    own = {**kept, "task": run.entry["task"], FROM: None, "trainer": trainer, "checkpoint": {}}
+    own = {**kept, "task": run.entry["task"], "trainer": trainer, "checkpoint": {}}
     source = Source(own, str(run.path), trust)
     if not any("data" in one.values for one in (source, *overrides)):
         raise BadRun(

@@ -1,18 +1,114 @@
-"""What becomes of the trained weights that a training begins with."""
+"""What a training begins with: what ``from`` gives to a recipe, and what becomes of the weights."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from tfzoo.base.registry import registry
 from tfzoo.base.terminal import notify, relative_path
-from tfzoo.errors import BadRun, listing
+from tfzoo.config.recipe import FROM, Option, Source, order, task_of
+from tfzoo.errors import BadRecipe, BadRun, listing
+from tfzoo.learning import published
 from tfzoo.learning.adapter import WITHIN
 from tfzoo.learning.trained_run import TrainedRun
 
 SHOWN = 12
 """The most names of weights that are shown of each kind."""
+KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
+"""Task and entry of runs that training begins with: the cells of a sweep share them."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a training begins with.
+
+    Args:
+        run: what its weights are read from.
+        tokenizer: name and options of a run's tokenizer; None where its text has another form.
+        states: its vocabulary, or those of source and target.
+    """
+
+    run: TrainedRun
+    tokenizer: Any = None
+    states: Sequence[str] = ()
+
+    def vocabularies(self, data: Mapping[str, Any]) -> Sequence[str]:
+        """The vocabularies of the run, where the section ``data`` names the same tokenizer; else
+        none, and new ones are made of the text.
+        """
+        if not self.states:
+            return ()
+        known = registry("tokenizer")
+        (entry, options), (own, trained) = map(known.options, (data["tokenizer"], self.tokenizer))
+        defaults = {key: option.default for key, option in entry.options.items()}
+        same = own is entry and {**defaults, **options} == {**defaults, **trained}
+        if not same or data.get("joint") not in (None, len(self.states) == 1):
+            return ()
+        notify(f"tokenizer: that of {relative_path(self.run.path)}")
+        return self.states
+
+
+def begin(
+    files: Sequence[Source], overrides: Sequence[Source] = (), own: str | None = None
+) -> tuple[Sequence[Source], Sequence[Source], Start | None]:
+    """The ``files`` of a recipe and what overrides them, with what the last ``from`` gives, and the
+    start of training, if there is one: the arguments of :meth:`tfzoo.config.config.Config.parse`.
+
+    A run of tfzoo gives weights and tokenizer. A folder of ``transformers``, or its export, which
+    no recipe has trained, gives the model as well. They override what stands before the file that
+    says ``from``, and its own keys override them; ``--from`` stands after ``files``. ``{seed}`` in
+    the name is the seed, so that each run of a sweep begins with one of its own. A run ``own`` that
+    began with it and goes on gives model and tokenizer itself.
+
+    Raises:
+        BadRecipe: it is no name.
+        BadRun: what it names is not there or cannot be read.
+    """
+    sources, count = [*files, *sorted(overrides, key=order)], len(files)
+    places = [place for place, source in enumerate(sources) if FROM in source.values]
+    source = sources[places[-1]] if places else Source({FROM: None}, "")
+    name = source.values[FROM]
+    if name is None:
+        return files, overrides, None
+    place = count if isinstance(source, Option) else places[-1]
+    if not isinstance(name, str):
+        raise BadRecipe(f"{source.origin}: {FROM} names a run, folder or repository, not {name!r}")
+    task = task_of(sources)  # which imports Lightning
+    from tfzoo.data.module import TextData
+
+    seeds = [one.values["seed"] for one in sources if "seed" in one.values]
+    run = None
+    with suppress(BadRun):
+        run = TrainedRun(own) if own else None
+    goes_on, run = run is not None, run or TrainedRun(name.replace("{seed}", str([0, *seeds][-1])))
+    start, values = Start(run), {}
+    if run.is_published:
+        values = published.starting_values(run.path.absolute(), task)
+    elif issubclass(task.Data, TextData):
+        key = run.path.resolve(), run.path.stat().st_mtime_ns
+        if key not in KNOWN:  # a checkpoint is read whole, for its checksums
+            KNOWN[key] = run.task, run.entry
+        trained, entry = KNOWN[key]
+        state, model = entry["tokenizer"], entry["recipe"].get("model")
+        if goes_on:
+            values = {"model": model}
+        elif "data" not in entry["recipe"] and isinstance(model, dict):
+            values = {"model": published.starting_model(model, task)}
+        if trained.tokenizer_of_data == task.tokenizer_of_data:
+            states = state.get("states", [state.get("state")])
+            if not isinstance(states, list) or not all(isinstance(one, str) for one in states):
+                raise BadRun(f"{run.path} is damaged: it has no vocabulary")
+            start = Start(run, state.get("tokenizer"), states)
+            joint = {"joint": len(states) == 1} if "states" in state else {}
+            values["data"] = {"tokenizer": start.tokenizer, **joint}
+    sources.insert(place, Source(values, f"{FROM} {name}"))
+    count += place < count
+    return sources[:count], sources[count:], start
 
 
 def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from tfzoo.config.recipe import Source, find_recipe, load_recipe, parse_options
 from tfzoo.data.source import named_tests
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.sweep.plan.sweep_file import Cell, Plan, parse
+from tfzoo.training.start import begin
 
 SECTIONS = ("module", "data", "swap", "trainer")
 SET_BY_SWEEP = ("default_root_dir", "logger", "callbacks", "enable_checkpointing")
@@ -78,7 +79,7 @@ def resolve_recipe(plan: Plan, recipe: Sequence[Source], cell: Cell, tuned: str)
     _, *options = plan.fit_arguments(cell, tuned)
     options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
-        config = Config.parse(recipe, parse_options(options))
+        config = Config.parse(*begin(recipe, parse_options(options)))
         config.make_data()  # to check it
         return config.recipe
     except Clash:
