@@ -12,6 +12,7 @@ from tfzoo.runs.folder import (
     check_config,
     choose,
     logged_curves,
+    opened,
     read_config,
     read_summary,
     similar_runs,
@@ -35,6 +36,12 @@ def test_numbers_go_up_and_are_never_used_again(tmp_path):
     (tmp_path / "runs/a/7").mkdir()
     (tmp_path / "runs/a/notes").mkdir()
     assert choose("a") == tmp_path / "runs/a/8"
+
+
+def test_a_training_that_is_refused_leaves_no_folder(tmp_path):
+    with pytest.raises(BadRun), opened("a", None):
+        raise BadRun
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_folder_given_must_be_new_or_empty_or_that_of_a_run(tmp_path):

@@ -124,6 +124,7 @@ def opened(name: str, wanted: str | None) -> Iterator[Path]:
                 folder.rmdir()
                 if not wanted:  # it lies in a folder of the user's, perhaps the working directory
                     folder.parent.rmdir()
+                    RUNS.rmdir()
         raise
     finally:  # programs that are started later in this process's environment have other folders
         os.environ.pop(SHARED, None)
