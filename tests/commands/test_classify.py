@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import sys
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import tfzoo
 from tests.results import summary
 from tests.typed import typed
 from tfzoo.commands.main import main
+from tfzoo.tasks.classification import ClassificationTask
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 RUN = "runs/toy/1"
@@ -160,6 +162,18 @@ def test_the_cost_of_a_run_is_that_of_its_model(here, capsys):
     size = len(tfzoo.load("runs/toy/1").tokenizer.tokenizer)
     assert main(["cost", "runs/toy/1", "--data.tokenizer.vocab_size", "999"]) == 0
     assert f"vocabulary of {size}, fp32" in capsys.readouterr().out
+
+
+def test_a_run_of_a_task_with_a_setting_of_its_own_is_scored_and_counted(here, monkeypatch):
+    @dataclass(kw_only=True)
+    class Own(ClassificationTask.Settings):
+        says: str = "much"
+
+    monkeypatch.setattr(ClassificationTask, "Settings", Own)
+    assert main(["fit", "toy.yaml", "--run", "own", "--trainer.max_steps", "1"]) == 0
+    assert tfzoo.load("own").recipe["options"] == {"says": "much"}
+    assert main(["score", "own"]) == 0
+    assert main(["cost", "own"]) == 0
 
 
 def test_a_run_without_a_test_set_is_told_how_to_name_one(here, capsys):

@@ -57,6 +57,7 @@ def run(given: Namespace) -> int:
         task = TrainedRun(name).load(keep_adapter=True)
         tokenizer = task.tokenizer
         values = {**task.recipe, "trainer": {}, "checkpoint": {}, FROM: None}
+        values.pop("options", None)
         files = [Source(values, name, given.trust)]
     else:
         files = load_recipe(name, given.trust)

@@ -117,6 +117,7 @@ def configuration(
     trainer = {key: trained[key] for key in ("precision", "accelerator") if key in trained}
     trainer |= {"devices": 1, **(trainer_device(device) if device else {})}
     own = {**kept, "task": run.entry["task"], "trainer": trainer, "checkpoint": {}}
+    own.pop("options", None)  # a task's own, of no section
     source = Source(own, str(run.path), trust)
     if not any("data" in one.values for one in (source, *overrides)):
         raise BadRun(
@@ -124,7 +125,7 @@ def configuration(
             "Name files, such as --data.root FOLDER, or stay in Python: trainer.test(task, data)"
         )
     config = Config.parse([source], overrides)
-    run.entry["recipe"] = config.recipe
+    run.entry["recipe"] = {**kept, **config.recipe}
     return config
 
 
