@@ -214,6 +214,7 @@ MISTAKES = [
     ("score runs/toy/1 validation --predictions tsv", "leave validation out"),
     ("score runs/toy/1 --model.pooling max", "the run is trained"),
     ("score runs/toy/1 --config more.yaml", "more.yaml: model.window: the run is trained"),
+    ("score runs/toy/1 --trainer.limit_test_batches 0", "leave trainer.limit_test_batches out"),
     ("fit toy.yaml --model.classes 6", "`classes` cannot be set in a recipe"),
     ("fit toy.yaml --optim.class_weights balanced", "Did you mean 'loss.class_weights'?"),
     ("fit toy.yaml --model.max_length 3", "train has a text of 16 tokens", "data.max_length to 1"),

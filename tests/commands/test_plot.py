@@ -44,6 +44,7 @@ def test_a_picture_is_written_and_its_path_printed(words, file, here, capsys):
         ("position", "plot position needs one name"),
         ("position none", "position 'none' does nothing at any position: nothing to draw"),
         ("position rotary --position.bas 3", "Did you mean 'base'?"),
+        ("position rotary --position.base", "--position.base needs a value"),
         ("position rotary --dim 0", "dim=0 must be a whole number at least 1"),
         ("position rotary --metric val/loss", "--metric is nothing of tfzoo plot position"),
         ("runs/numbers/1 --causal", "--causal is nothing of tfzoo plot runs/numbers/1"),

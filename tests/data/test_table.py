@@ -118,6 +118,7 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
         ("t.csv", "\ntext,label\na,x\n", r"line 1: no column 'text'. There: none"),
         ("t.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"line 2: no column 'label'"),
         ("t.jsonl", '{"text": "a", "label": "x"}\nb\n', r"line 2: no object in JSON"),
+        ("t.jsonl", '["a"]\n', r"line 1: no object in JSON"),
         ("t.jsonl", "[" * 100_000 + "\n", r"line 1: no object in JSON"),
         ("t.jsonl", '{"text": null, "label": "x"}\n', r"line 1: 'text' is empty"),
         ("t.jsonl", '{"text": "\\ud83d", "label": "x"}\n', r"line 1: '.ud83d' is a lone surrogate"),

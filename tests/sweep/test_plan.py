@@ -45,6 +45,11 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ("axes: {size: {a b: {}, a_b: {}}}", "would have the same folder"),
         ("axes: null", "a sweep needs axes (tfzoo sweep --help has an example)"),
         ("axes: {tuned: {a: {}, b: {}}}", "axes: tuned is the name of a column of runs.csv"),
+        ("axes: {val/loss: {a: {}, b: {}}}", "axes: val/loss is the name of a column"),
+        (
+            "{overrides: {model.norm.eps: 1}, axes: {model.norm: [layer, {name: rms, eps: 2}]}}",
+            "model.norm.eps is set by overrides and by model.norm",
+        ),
         ("axes: {model.heads: [1, 2]}", "model.heads is set by overrides and by model.heads"),
         ("budget: {steps: 3}", "trainer.max_steps is set by overrides and by budget or devices"),
         ("budget: {time: 10 minutes}", "budget: time is hours, minutes and seconds such as '00:10"),

@@ -111,6 +111,7 @@ def test_what_starts_anew_is_trained_unless_the_recipe_says_otherwise():
     ("options", "message"),
     [
         ({"targets": ["qeury"]}, "no linear map's name has 'qeury'. Did you mean 'query'"),
+        ({"targets": ["embedding"]}, "no linear map's name has 'embedding'"),
         ({"targets": ["query"], "train": ["haed"]}, "train: no parameter's name has 'haed'"),
     ],
 )
