@@ -97,3 +97,5 @@ def test_attention_says_what_it_wants_instead():
         attention(Q, Q, Q, weighting="sparsemax")
     with pytest.raises(BadOption, match=r"must be a tfzoo\.Mask, not Tensor"):
         create("mixer", "gru", dim=16)(X, torch.ones(2, 5, dtype=torch.bool))
+    with pytest.raises(BadOption, match="two masks: pass one"):
+        create("mixer", "gru", dim=16)(X, Mask(), mask=Mask())

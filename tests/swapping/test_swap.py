@@ -201,7 +201,7 @@ def test_padding_may_be_a_function_of_the_arguments():
         ({"norm": {"name": "rms", "epz": 1}}, BadOption, "has no option 'epz'"),
         ({"norm": "rms", "only": "block*"}, BadOption, r"It has:\n.*kept  layers.*not in only"),
         ({"norm": "batch"}, BadOption, r"valid='\.\.\.' names.*src_key_padding_mask"),
-        ({"norm": "batch", "valid": 3}, BadOption, r"valid='\.\.\.' names.*src_key_padding_mask"),
+        ({"norm": "batch", "valid": PADDING}, BadOption, "it has: .*src_key_padding_mask"),
         ({"norm": "batch", "valid": "mask_"}, BadOption, "no argument 'mask_'.*'mask'"),
     ],
 )

@@ -79,6 +79,8 @@ class Mixer(Component):
             BadOption: a shape does not fit, or the mixer cannot read this mask.
         """
         if not isinstance(context, Context):
+            if context is not None and mask is not None:
+                raise BadOption("two masks: pass one, by position or as mask=")
             context = self.context(x, mask if context is None else context)
         y: Tensor = super().__call__(x, context, layer)
         return y

@@ -163,7 +163,7 @@ def check_mixing_norm(
 ) -> None:
     """Check a norm that mixes tokens and takes the place of the norms of these names."""
     name = registry("norm").options(norm)[0].name
-    if not valid or not (valid is True or isinstance(valid, str) or callable(valid)):
+    if not (valid is True or callable(valid) or (isinstance(valid, str) and valid)):
         arguments = listing(inspect.signature(model.forward).parameters)
         raise BadOption(
             f"norm {name!r} mixes tokens, so swap must know which are padding: valid='...' names "
