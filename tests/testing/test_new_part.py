@@ -11,10 +11,13 @@ from tests.testing.rules import can_be_allowed, refusals, refused_by
 from tfzoo.base.registry import register, registry
 from tfzoo.commands.main import main
 from tfzoo.contracts import Attention, Norm
+from tfzoo.data.sets import Drawn
+from tfzoo.errors import BadOption
 from tfzoo.testing import check, contracts
 from tfzoo.testing.component import invalid_values_are_refused
 from tfzoo.testing.contract import Violation, assert_gradients, run_contract
 from tfzoo.testing.stacks import SIDES, Combination
+from tfzoo.testing.training import splits_of
 
 
 class TextNorm(Norm):
@@ -118,3 +121,39 @@ def test_a_check_says_what_does_not_hold_and_how_to_see_all(wrong, capsys):
     assert re.search(r"attention wrong: \d+ of \d+ contracts hold \(--all prints each\)", lines[-1])
     assert main(["check", "attention", "wrong", "--all"]) == 1
     assert len(capsys.readouterr().out.splitlines()) > len(lines)
+
+
+@pytest.mark.parametrize(
+    ("labels", "drawn", "said"),
+    [
+        ((), "6", None),  # of regression
+        (("very good", "bad"), "very good", "the label 'bad' has no row"),
+        (("very good",), "very good", None),
+        (("a", "b"), "c", "the label 'c' is not in labels"),
+        (None, "c", "it has neither labels nor a pair of languages"),
+        ((), 6.0, "a label is text, a number too: '6.0'"),
+        ((), ..., "has no method draw"),
+    ],
+)
+def test_of_a_data_set_what_is_wrong_with_its_labels_is_named(labels, drawn, said):
+    """A row that is no pair of texts is refused where it is drawn, so that a training says it."""
+
+    class Sums(Drawn):
+        def draw(self, split, random):
+            return str(random.random()), drawn
+
+    if labels is not None:
+        Sums.labels = labels
+    if drawn is ...:
+        del Sums.draw
+    register("dataset", "sums")(Sums)
+    splits_of.cache_clear()
+    try:
+        wrong = [result.message for result in check("dataset", "sums") if not result.ok]
+        if drawn in (6.0, ...):
+            with pytest.raises(BadOption, match=said):
+                Sums().splits(1)
+    finally:
+        del registry("dataset").registered["sums"]
+    assert bool(wrong) == bool(said)
+    assert all(said in one for one in wrong)

@@ -225,9 +225,18 @@ def there_are_pairs_to_train_on_to_validate_on_and_to_test_on(entry: Entry) -> N
     for pair in chain(*splits.values()):
         if len(pair) != 2 or not all(text.strip() and "\n" not in text for text in pair):
             raise Violation(f"{pair!r} is no pair of lines")
-    said = {label for _, labels in chain(*splits.values()) for label in re.split("[, ]", labels)}
-    if said != set(made.labels) if hasattr(made, "labels") else len(made.languages) != 2:
-        raise Violation("there are neither the labels of the data nor a pair of languages")
+    said, known = {label for _, label in chain(*splits.values())}, getattr(made, "labels", None)
+    if known is None and len(getattr(made, "languages", ())) != 2:
+        raise Violation("it has neither labels nor a pair of languages")
+    if not known:  # (): the labels are numbers
+        return
+    several = {
+        one for cell in said for one in ([cell] if cell in known else re.split("[, ]", cell))
+    }
+    if several != {*known}:
+        which = "is not in labels" if several - {*known} else "has no row"
+        first = min(several - {*known} or {*known} - several)
+        raise Violation(f"the label {first!r} {which}")
 
 
 @contract("dataset")

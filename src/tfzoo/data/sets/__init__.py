@@ -31,7 +31,8 @@ class Drawn:
         train, val, test: the sizes of splits.
 
     Raises:
-        BadOption: a number is out of its range; in ``splits``: there are too few different texts.
+        BadOption: a number is out of its range; in ``splits``: there are too few different texts,
+            or a row is no pair of texts.
     """
 
     entry: ClassVar[Entry]
@@ -56,7 +57,7 @@ class Drawn:
 
     def draw(self, split: str, random: Random) -> Row | None:
         """A row of a split; None if it came out as none that is wanted."""
-        raise NotImplementedError
+        raise BadOption(f"dataset {self.entry.name!r} has no method draw, which returns a row")
 
     def splits(self, seed: int) -> dict[str, list[Row]]:
         """Rows by split, ``train`` first. The size of ``train`` changes no other split."""
@@ -86,4 +87,10 @@ class Drawn:
         """The rows of a split before repeated ones are left out."""
         random = Random(f"{self.entry.name} {split} {seed}")
         while True:
-            yield self.draw(split, random)
+            row = self.draw(split, random)
+            if row is not None and [*map(type, row)] != [str, str]:
+                raise BadOption(
+                    f"dataset {self.entry.name!r}: draw returned {row!r}, which is no pair of "
+                    "texts; a label is text, a number too: '6.0'"
+                )
+            yield row
