@@ -91,6 +91,15 @@ def test_widths_and_biases_are_those_of_torch(options):
     compare(ours, theirs, [torch.randn(Q, B, DIM), k, v])
 
 
+def test_is_causal_needs_no_mask_beside_it():
+    ours = tfzoo.MultiheadAttention(8, 2, batch_first=True).double()
+    x, later = torch.randn(2, 5, 8, dtype=torch.float64), torch.ones(5, 5).triu(1).bool()
+    padding = torch.arange(5) >= torch.tensor([[5], [3]])
+    for hidden, weights in product((None, padding), (True, False)):
+        given = {"key_padding_mask": hidden, "need_weights": weights}
+        close(ours(x, x, x, is_causal=True, **given)[0], ours(x, x, x, attn_mask=later, **given)[0])
+
+
 @pytest.mark.parametrize("options", [{}, {"kdim": 5, "vdim": 3}, {"bias": False}])
 def test_the_same_seed_gives_the_same_weights_and_they_load_both_ways(options):
     torch.manual_seed(3)

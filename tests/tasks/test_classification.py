@@ -141,6 +141,11 @@ def test_balanced_weights_are_those_of_the_training_text(data, tmp_path):
     labels = [label for _, label in sentences(300, 0)]
     counts = torch.tensor([float(labels.count(label)) for label in data.labels])
     torch.testing.assert_close(task.class_weights, 300 / (2 * counts))
+    task.optim.label_smoothing = 0.0
+    labels = [label for _, label in sentences(40, 1)]
+    weighed = torch.tensor([labels.count(label) for label in data.labels]) * task.class_weights
+    p = weighed / weighed.sum()
+    assert task.constant_loss(data) == pytest.approx(float(torch.special.entr(p).sum()))
     lonely = task_of(data, {"class_weights": "balanced"})
     with pytest.raises(BadOption, match="balanced needs ClassificationData"):
         trainer_in(tmp_path, max_steps=1).fit(lonely, train_dataloaders=data.train_dataloader())
