@@ -84,6 +84,15 @@ def test_words_are_cut_at_signs_or_at_spaces_alone():
     assert len(trained("word", cut="spaces").encode([text])[0]) == 2
 
 
+def test_rare_characters_have_the_same_ids_in_every_training():
+    pairs, states = create("dataset", {"name": "numbers", "train": 200}).splits(0)["train"], set()
+    for _ in range(3):
+        unigram = create("tokenizer", {"name": "unigram", "vocab_size": 300})
+        unigram.train(text for pair in pairs for text in pair)
+        states.add(unigram.state())
+    assert len(states) == 1
+
+
 @pytest.mark.parametrize("name", ["bpe", "unigram", "character", "word"])
 def test_case_can_be_given_up(name):
     tokenizer, plain = trained(name, lowercase=True), trained(name)
