@@ -58,6 +58,16 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_of_equal_scores_the_newest_checkpoint_is_the_best_also_after_a_resume():
+    """Of a translator that has learnt nothing yet, which translates no sentence exactly."""
+    for steps in (4, 6):
+        assert fit("--checkpoint.monitor=val/exact_match", "--run", RUN, steps=steps) == 0
+        assert summary(RUN)["fit"]["best"] == {"val/exact_match": 0}
+        best = torch.load(f"{RUN}/checkpoints/best.ckpt", weights_only=True)
+        assert best["global_step"] == steps
+
+
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("end", ["--trainer.max_epochs=1", "--trainer.val_check_interval=1000"])
 def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(end):
     assert fit(end, steps=5) == 0

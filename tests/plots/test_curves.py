@@ -77,7 +77,7 @@ def test_a_monitored_minimum_is_the_best(tmp_path):
     folder = make(tmp_path / "run", val__loss=[3, None, 1, None, 2, None, 1, None])
     config = {"checkpoint": {"monitor": "val/loss", "mode": "min"}}
     (folder / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
-    assert read_runs([folder])[0].best() == (6, 1.0), "the first of two equal ones"
+    assert read_runs([folder])[0].best() == (14, 1.0), "the last of two equal ones"
 
 
 def test_values_that_are_not_finite_are_a_gap(tmp_path):

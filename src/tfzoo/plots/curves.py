@@ -74,13 +74,13 @@ class RunMetrics:
     mode: str
 
     def best(self) -> tuple[int, float] | None:
-        """The step and the value of the best checkpoint, the first of equal ones; None where there
+        """The step and the value of the best checkpoint, the last of equal ones; None where there
         is none.
         """
         curve = zip(*self.curves.get(self.monitor or "", ((), ())), strict=True)
         points = [(int(step), float(value)) for step, value in curve if np.isfinite(value)]
         pick = max if self.mode == "max" else min
-        return pick(points, key=lambda point: point[1], default=None)
+        return pick(points[::-1], key=lambda point: point[1], default=None)
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunMetrics]:

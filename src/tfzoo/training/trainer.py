@@ -39,6 +39,18 @@ LAST_CHECKPOINT_KEYS = {"every_n_train_steps", "train_time_interval"}
 """Keys of the section ``checkpoint`` that say when the last checkpoint is written."""
 
 
+class BestCheckpoint(ModelCheckpoint):
+    """Of checkpoints with equal scores the newest is kept."""
+
+    def check_monitor_top_k(self, trainer: L.Trainer, current: torch.Tensor | None = None) -> bool:
+        kept = self.best_k_models.get(self.kth_best_model_path)
+        is_tie = current is not None and kept is not None and bool(current == kept)
+        # all processes must agree
+        return trainer.strategy.reduce_boolean_decision(is_tie) or super().check_monitor_top_k(
+            trainer, current
+        )
+
+
 def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> ModelCheckpoint:
     """The callback that saves the best checkpoint after each validation. ``settings`` are the
     section ``checkpoint``; ``monitor`` is the score to compare if they name none.
@@ -53,7 +65,7 @@ def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> 
     if settings.get("save_top_k", 1) == 1 and not settings.get("filename"):
         settings |= {"filename": "best", "enable_version_counter": False}
     with lightning_errors("checkpoint"):
-        return ModelCheckpoint(dirpath=folder, **settings)
+        return BestCheckpoint(dirpath=folder, **settings)
 
 
 def make_trainer(
