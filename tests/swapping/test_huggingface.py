@@ -138,6 +138,21 @@ def test_a_swapped_model_keeps_its_dtype(tmp_path):
     assert {one.dtype for one in found.parameters()} == {torch.bfloat16}
 
 
+def test_models_of_one_config_are_swapped_each_for_itself(tmp_path):
+    config = transformers.BertConfig(**SIZE)
+    first, second, plain = (transformers.BertForSequenceClassification(config) for _ in range(3))
+    tfzoo.swap(first, attention="cosine")
+    tfzoo.swap(second, norm="rms")
+    second.save_pretrained(tmp_path)
+    assert type(tfzoo.from_pretrained(tmp_path)) is type(second)
+    assert plain.config is config
+    assert not hasattr(config, "tfzoo_swaps")
+    assert adapters.attention_implementation(config) == "sdpa"
+    for model in (first, second):
+        attention = model.bert.encoder.layer[0].attention.self
+        assert model.config is model.bert.config is attention.config
+
+
 def test_a_strangers_swaps_run_no_code(tmp_path):
     model, _ = model_of("bert")
     tfzoo.swap(model, norm="rms")

@@ -6,6 +6,7 @@ it the attention module with queries, keys and values. The function registered h
 swapped, and by nothing else.
 """
 
+import copy
 import inspect
 import math
 import re
@@ -413,6 +414,19 @@ def made_weighting(spec: Spec | None, heads: int, old: Weighting | None) -> Weig
         return old
     made: Weighting = create("weighting", spec, heads=heads)
     return None if "softmax" in made.entry.traits else made
+
+
+def copy_configs(model: nn.Module) -> None:
+    """Give the modules of a model of ``transformers`` a copy of the configuration that they share:
+    other models may be made from the same object.
+    """
+    if not pretrained_models(model):
+        return
+    shared, copies = import_module("transformers").PretrainedConfig, dict[int, Any]()
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, shared):
+                vars(module)[name] = copy.deepcopy(value, copies)
 
 
 def use_interface(model: nn.Module, attentions: Sequence[Any]) -> None:

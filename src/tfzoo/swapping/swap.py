@@ -204,6 +204,7 @@ def swap(
         names = [one.name for one, _, new in parts if one.kind == "norm" and new is not None]
         norms.check_mixing_norm(model, norm, names, valid, allow)
         padding = norms.Padding(model, valid) if valid and valid is not True else None
+    attentions.copy_configs(model)
     calling = {old: None for _, old, new in parts if new and attentions.calls_interface(type(old))}
     attentions.use_interface(model, list(calling))
     for part, old, new in parts:
