@@ -182,7 +182,7 @@ ANY = torch.ones(1, 1, 3, 3, dtype=torch.bool)
     ("mixer", "mask", "message"),
     [
         ("gru", Mask(causal=True), "'gru' was built to read later tokens: create one with causal="),
-        ("fourier", Mask(causal=True), "'fourier' was built to read later tokens: create one with"),
+        ("fourier", Mask(causal=True), "'fourier' was built to read later tokens: use another one"),
         ("average", Mask(allowed=ANY), "'average' cannot hide tokens as mask.allowed says: use mu"),
         ("multihead", Mask(keys=VALID), r"mask.keys must be \(2 3\)"),
         ("multihead", VALID, "mask must be a tfzoo.Mask, not Tensor"),

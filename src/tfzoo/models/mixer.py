@@ -92,9 +92,10 @@ class Mixer(Component):
         check_tokens(x, dim, self.causal or getattr(mask, "causal", False), mask, None)
         if not reads_any_mask(self.entry):
             if mask.causal and not self.causal:
+                never = "bidirectional" in self.entry.traits
                 raise BadOption(
                     f"a causal mask, but mixer {self.entry.name!r} was built to read later tokens: "
-                    "create one with causal=True"
+                    + ("use another one" if never else "create one with causal=True")
                 )
             if mask.allowed is not None:
                 raise BadOption(
