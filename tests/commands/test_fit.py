@@ -83,6 +83,7 @@ def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(end):
 def test_a_training_that_ends_before_its_first_validation_is_validated_then(capsys):
     assert fit("--trainer.check_val_every_n_epoch", "4") == 0
     assert "val/chrf" in summary(RUN)["fit"]["scores"]
+    assert torch.load(f"{RUN}/checkpoints/best.ckpt", weights_only=True)["global_step"] == 4
     assert "none took place" not in capsys.readouterr().out
     assert [row["step"] for row in rows(RUN) if row["val/chrf"]] == ["4"]
 

@@ -368,6 +368,10 @@ class Config:
             if source.adds:
                 value = [*as_list(earlier), value]
         values[key] = section.merged(key, earlier, value)
+        if key == "val_check_interval" and isinstance(value, int | str):  # no share of an epoch
+            epochs = self.origins.get("trainer.check_val_every_n_epoch", "--")
+            if not epochs.startswith(("--", source.origin)):  # of an earlier file
+                values["check_val_every_n_epoch"] = None
         self.origins[f"{name}.{key}"] = source.origin
 
     def typed(self, option: Option) -> dict[str, Any]:

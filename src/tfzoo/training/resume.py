@@ -132,6 +132,8 @@ class LastCheckpoint(Checkpoint):
             self.stop(trainer)
         elif self.stops:
             trainer.should_stop = True
+        if trainer.should_stop:
+            trainer.check_val_every_n_epoch = None  # this last epoch is validated, too
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn == "fit" and not trainer.sanity_checking:

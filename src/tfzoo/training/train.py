@@ -56,7 +56,7 @@ from tfzoo.runs.folder import (
 from tfzoo.runs.machine import environment, versions
 from tfzoo.training.cost import check_fits, cost_of
 from tfzoo.training.processes import Processes
-from tfzoo.training.progress import MetricsFile, Throughput, progress_bar, validation_scores
+from tfzoo.training.progress import MetricsFile, Throughput, progress_bar
 from tfzoo.training.resume import LastCheckpoint, Resume
 from tfzoo.training.start import load, trained
 from tfzoo.training.trainer import best_checkpoint, make_trainer
@@ -267,10 +267,6 @@ class TrainingRun:
             self.trainer.fit(
                 self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
             )
-            validates = self.trainer.enable_validation and not self.resume.scores
-            if validates and not self.asked_to_end():  # no epoch was to be validated
-                self.trainer.validate(self.task, datamodule=self.data, verbose=False)
-                self.resume.scores = validation_scores(self.trainer)
         except (SystemExit, KeyboardInterrupt) as stop:
             return self._on_interrupt(stop)
         except TfzooError as error:
