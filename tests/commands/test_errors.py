@@ -184,6 +184,12 @@ def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused
         (tmp_path / f"{name}.de").write_text("eins\n" * 2, "utf-8")
     given = "--data.root . --data.tokenizer.vocab_size 270"
     refused(f"fit translation/multi30k {given}", "train.de has 2 lines", "train.en has more")
+    (tmp_path / "train.de").write_text("eins\n" * 3, "utf-8")
+    given += " --trainer.accelerator cpu --trainer.devices 3"
+    refused(f"fit translation/multi30k {given}", "val: 2 pairs are too few for 3 processes")
+    (tmp_path / "val.en").write_text("two\n" * 4, "utf-8")
+    (tmp_path / "val.de").write_text("zwei\n" * 4, "utf-8")
+    refused(f"fit translation/multi30k {given}", "test: 2 pairs are too few for 3 processes")
 
 
 def test_a_run_folder_that_holds_something_is_not_overwritten(refused, tmp_path):

@@ -36,7 +36,7 @@ from tfzoo.base.terminal import notify, print_refusal, print_result, print_table
 from tfzoo.base.values import convert
 from tfzoo.config.config import Config
 from tfzoo.data.module import TextData
-from tfzoo.errors import BadRun, NotFinite, TfzooError
+from tfzoo.errors import BadData, BadRun, NotFinite, TfzooError
 from tfzoo.learning.explain import Explain
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.models.fsdp import load_full_state
@@ -118,6 +118,7 @@ def ready(
     Raises:
         BadRecipe: Lightning rejects the sections ``trainer`` or ``checkpoint``, or the model does
             not fit this machine.
+        BadData: the text, or a split has fewer examples than there are processes.
     """
     trainer = make_trainer(config.recipe["trainer"], folder, callbacks, loggers)
     check_fits(config, trainer)
@@ -126,6 +127,12 @@ def ready(
         data.tokenizer_states = config.start.vocabularies(config.recipe["data"])
     data.prepare_data()
     data.setup("fit")
+    for name, rows in data.sets.items() if isinstance(data, TextData) else ():
+        if len(rows) < trainer.world_size:
+            raise BadData(
+                f"{name}: {len(rows)} {data.unit}s are too few for {trainer.world_size} processes; "
+                "use fewer devices"
+            )
     tokenizer = getattr(data, config.task.tokenizer_of_data)
     check_fits(config, trainer, tokenizer)
     task = config.task.build(config.recipe, tokenizer)
