@@ -95,6 +95,8 @@ OPTIONS = [
     ("--search.n_best=9", "--search.n_best=9 must be a whole number at least 1 and at most 1"),
     ("--batch_size 8", "Did you mean 'data.max_tokens'"),
     ("--dryrun", "no option '--dryrun'", "Did you mean '--dry-run'?"),
+    ("--resume runs/x", "no option '--resume'. Did you mean '--run'?"),
+    ("model.norm=rms", "one word too many: 'model.norm=rms'. Did you mean --model.norm rms?"),
     ("--seed -1", "--seed=-1", "at least 0"),
     ("--task translaton", "no task named 'translaton'", "Did you mean 'translation'"),
     ("--config http://example.com/x.yaml", "http://example.com/x.yaml is an address", "download"),
@@ -169,7 +171,7 @@ def test_a_recipe_must_have_a_task(refused, tmp_path):
     refused("fit data.json", "data.json: over 262,144 bytes, the maximum size of a recipe")
     (tmp_path / "latin.yaml").write_bytes(b"task: \xe9\n")
     refused("fit latin.yaml", "not UTF-8")
-    refused("fit latin.yml", "no file latin.yml; there is latin.yaml")
+    refused("fit latin.yml", "no file latin.yml. Did you mean 'latin.yaml'?")
 
 
 def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused, tmp_path):
@@ -210,7 +212,9 @@ def test_a_run_that_is_not_there_is_told_those_that_are(command, refused, tmp_pa
 COMMANDS = [
     ("fti", "no command named 'fti'", "Did you mean 'fit'"),
     ("fit", "fit needs a recipe"),
-    ("fit none.yaml", "no file none.yaml; tfzoo recipes lists the packaged ones"),
+    ("fit none.yaml", "no file none.yaml. tfzoo recipes lists the packaged ones"),
+    ("fit here/minne.ymal", "Did you mean 'here/mine.yaml'? Known: classification/"),
+    ("sweep nosuch", "Known: ablations/"),
     ("fit numbers", "no recipe named 'numbers'", "Did you mean 'translation/numbers'"),
     ("fit translation", "no recipe named 'translation'. Known: translation/files"),
     ("fit https://example.com/x.yaml", "is an address, and no recipe is fetched"),
@@ -223,5 +227,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("mistake", COMMANDS, ids=lambda mistake: mistake[0])
-def test_a_mistake_in_a_simple_command_is_named(mistake, refused):
+def test_a_mistake_in_a_simple_command_is_named(mistake, refused, own_folder):
+    (own_folder / "here").mkdir()
+    (own_folder / "here/mine.yaml").touch()
     refused(*mistake)

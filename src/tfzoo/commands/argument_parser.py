@@ -100,14 +100,19 @@ class CommandParser(argparse.ArgumentParser):
     def similar(self, option: str) -> str:
         """Which of the command's own options may have been meant."""
         names = [name[2:] for name in self._option_string_actions if name.startswith("--")]
-        return did_you_mean(option.lstrip("-"), names, "--")
+        meant = "run" if option.startswith("--resume") else option.lstrip("-")
+        return did_you_mean(meant, names, "--")
 
     def error(self, message: str) -> NoReturn:
         kind, _, missing = message.partition(": ")
         if kind == "unrecognized arguments":
             word = missing.split()[0]
-            what = "no option" if word.startswith("-") else "one word too many:"
-            message = f"{what} {word!r}.{self.similar(word.partition('=')[0])}"
+            name, equals, value = word.partition("=")
+            if word.startswith("-"):
+                message = f"no option {word!r}.{self.similar(name)}"
+            else:
+                close = f" Did you mean --{name} {value}?" if equals else self.similar(name)
+                message = f"one word too many: {word!r}.{close}"
         elif kind == "the following arguments are required":
             usage = self.format_usage().removeprefix("usage: ").replace("[-h] ", "")
             abouts = [one.help or "" for one in self._actions if one.metavar == missing]

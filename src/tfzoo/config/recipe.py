@@ -113,8 +113,10 @@ def local(path: str) -> Path:
     return Path(path)
 
 
-def find_recipe(recipe: str, folder: Path = Path()) -> Path:
-    """The file of a recipe or sweep, given its packaged name, or its path from a folder."""
+def find_recipe(recipe: str, folder: Path = Path(), offered: Sequence[str] = ()) -> Path:
+    """The file of a recipe or sweep, given its packaged name, or its path from a folder. An error
+    lists the packaged names that are ``offered``, by default recipes.
+    """
     path, known = folder / local(recipe).expanduser(), packaged()
     if path.name.removesuffix(".gz").endswith(TEXT_SUFFIXES):
         raise BadRecipe(
@@ -127,17 +129,18 @@ def find_recipe(recipe: str, folder: Path = Path()) -> Path:
         return packaged_folder() / f"{name}.yaml"
     if (path / "config.yaml").is_file():
         raise BadRecipe(f"{recipe} is the folder of a run: its recipe is {path / 'config.yaml'}")
+    beside = (file.name for file in path.parent.glob("*.y*ml"))
+    close = did_you_mean(path.name, beside, recipe.removesuffix(path.name))
     if path.suffix in (".yaml", ".yml"):
-        other = path.with_suffix(".yaml" if path.suffix == ".yml" else ".yml")
-        there = f"there is {other}" if other.is_file() else "tfzoo recipes lists the packaged ones"
-        raise BadRecipe(f"no file {recipe}; {there}")
+        raise BadRecipe(f"no file {recipe}.{close} tfzoo recipes lists the packaged ones")
     last = {one.rpartition("/")[2]: one for one in known}
     alike = [one for one in known if one.startswith(f"{recipe.partition('/')[0]}/")]
     near = "" if alike and "/" not in recipe else did_you_mean(recipe, known)
-    hint = f" Did you mean {last[recipe]!r}?" if recipe in last else near
+    hint = close or (f" Did you mean {last[recipe]!r}?" if recipe in last else near)
     raise BadRecipe(
-        f"no recipe named {recipe!r}.{hint} Known: {listing(alike or known)} (tfzoo recipes), "
-        "or the path of a YAML file"
+        f"no recipe named {recipe!r}.{hint} Known: "
+        f"{listing(alike or offered or packaged_recipes())} (tfzoo recipes), or the path of a YAML "
+        "file"
     )
 
 

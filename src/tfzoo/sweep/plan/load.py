@@ -16,7 +16,7 @@ from tfzoo.base.registry import create, registry
 from tfzoo.base.values import check_arguments
 from tfzoo.base.yaml_files import read_yaml
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import Source, find_recipe, load_recipe, parse_options
+from tfzoo.config.recipe import Source, find_recipe, load_recipe, packaged_sweeps, parse_options
 from tfzoo.data.source import named_tests
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.sweep.plan.sweep_file import Cell, Plan, parse
@@ -44,7 +44,7 @@ def load(path: str | Path, trust: bool = False, seeds: Sequence[int] = ()) -> Pl
             f"{path} is the folder of a sweep, not its file: tfzoo sweep {path}/sweep.yaml --run "
             f"{path} goes on with it, tfzoo report {path} judges it"
         )
-    file = find_recipe(str(path)).resolve()
+    file = find_recipe(str(path), offered=packaged_sweeps()).resolve()
     tree = read_yaml(file)
     plan = replace(parse(file, {**tree, "seeds": [*seeds]} if seeds else tree), trust=trust)
     if plan.module and not trust:  # before anything is imported
