@@ -165,6 +165,10 @@ def test_an_attention_that_would_mistake_its_keys_is_refused():
             def forward(self, *given):
                 return given[0]
 
+    q = torch.randn(1, 2, 3, 4)
+    with pytest.raises(BadComponent, match=r"attention class Empty: write scores\(q, k\)"):
+        type("Empty", (Attention,), {"__qualname__": "Empty"})()(q, q, q)
+
 
 @pytest.mark.parametrize("mask", [Mask(), Mask(causal=True), Mask(keys=torch.arange(5)[None] < 3)])
 @pytest.mark.parametrize("bias", [None, torch.arange(20.0).double().view(1, 1, 4, 5)])

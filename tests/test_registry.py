@@ -7,10 +7,13 @@ from importlib.metadata import EntryPoint
 import pytest
 import torch
 
+import tfzoo
 from tfzoo.base.registry import Registry, create, registry
 from tfzoo.commands.main import main
 from tfzoo.components.norm.rms import RMS
 from tfzoo.errors import BadComponent, BadOption, Clash
+from tfzoo.learning.adapter import Adapter
+from tfzoo.learning.settings import Compute
 from tfzoo.models.transformer import Transformer
 
 
@@ -27,15 +30,37 @@ def test_a_subclass_has_the_constructor_that_it_inherits():
     assert entry.cls(dim=4, **options).eps == 1e-3
 
 
-@pytest.mark.parametrize("spec", [None, 5, ["rms"], b"rms", {}, {"eps": 1.0}, {"name": 5}])
+@pytest.mark.parametrize("spec", [None, 5, ["rms"], b"rms", {}, {"name": 5}])
 def test_what_names_no_component_is_told_what_does(spec):
     with pytest.raises(BadOption, match=r"norm wants a name or .*For no norm: 'none'"):
         create("norm", spec, dim=4)
 
 
-def test_a_class_instead_of_its_name_is_told_how_to_get_one():
+def test_options_without_a_name_are_told_that_it_is_missing():
+    with pytest.raises(BadOption, match=r"not {'eps': 1.0}: the name is missing$"):
+        create("norm", {"eps": 1.0}, dim=4)
+
+
+@pytest.mark.parametrize("spec", [RMS, torch.nn.LayerNorm(4)])
+def test_a_class_or_a_module_instead_of_its_name_is_told_how_to_get_one(spec):
     with pytest.raises(BadOption, match=r"a class is named, by @tfzoo.register\('norm', NAME\)"):
-        create("norm", RMS, dim=4)
+        create("norm", spec, dim=4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "misspelt"),
+    [
+        (tfzoo.Optim, "weight_decai"),
+        (tfzoo.Search, "beams"),
+        (tfzoo.Loss, "class_weight"),
+        (tfzoo.SpecialIds, "pads"),
+        (Compute, "compiled"),
+        (Adapter, "ranks"),
+    ],
+)
+def test_a_misspelt_setting_is_told_the_right_name(settings, misspelt):
+    with pytest.raises(BadOption, match=f"no argument '{misspelt}'. Did you mean"):
+        settings(**{misspelt: 1})
 
 
 def test_what_a_model_does_not_supply_is_called_an_option_only_if_it_is_one():

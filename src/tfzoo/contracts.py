@@ -117,7 +117,7 @@ class Attention(Component):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """``(b h q c), (b h k c) -> (b h q k)``"""
         if type(self).prepared_scores is Attention.prepared_scores:
-            raise NotImplementedError(f"{type(self).__qualname__}.scores(q, k)")
+            raise BadComponent(f"attention class {type(self).__qualname__}: write scores(q, k)")
         return self.prepared_scores(q, self.prepare_keys(k))
 
     def prepare_keys(self, k: Tensor) -> Tensor:

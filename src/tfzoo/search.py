@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.base.values import check_range, type_name
+from tfzoo.base.values import Named, check_range, type_name
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.masks import Mask, keys_of
 
@@ -82,7 +82,7 @@ class Hypothesis:
 
 
 @dataclass
-class Search:
+class Search(Named):
     """Options of decoding.
 
     Args:

@@ -202,6 +202,14 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
             "positions from -1 to 5",
         ),
         (lambda: encoder(position="learned")(vectors(n=17)), "17 .* 'learned' has 16: raise max_l"),
+        (
+            lambda: tfzoo.Transformer(9, 8, 2, 1).decode_step(torch.ones(2, 5).long(), None),
+            r"a step takes one token of each row, \(b\), not \(2 5\)",
+        ),
+        (
+            lambda: tfzoo.LanguageModel(9, 8, 2, 1).decode_step(torch.ones(2, 5).long(), None),
+            r"a step takes one token of each row, \(b\), not \(2 5\)",
+        ),
         (lambda: decoder()(X), "cross-attention needs a memory"),
         (lambda: decoder().init_cache(), "cross-attention needs a memory"),
         (lambda: decoder()(X, vectors(3)), "x has 2 rows, and memory 3"),

@@ -153,6 +153,14 @@ def test_models_of_one_config_are_swapped_each_for_itself(tmp_path):
         assert model.config is model.bert.config is attention.config
 
 
+def test_a_padding_mask_that_was_a_function_is_told_when_the_model_is_loaded(tmp_path):
+    model, _ = model_of("bert")
+    tfzoo.swap(model, norm="batch", valid=lambda *args, **named: named["attention_mask"])
+    model.save_pretrained(tmp_path)
+    with pytest.raises(BadRun, match=r"valid was a function.*pass valid='attention_mask'"):
+        tfzoo.from_pretrained(tmp_path)
+
+
 def test_a_strangers_swaps_run_no_code(tmp_path):
     model, _ = model_of("bert")
     tfzoo.swap(model, norm="rms")

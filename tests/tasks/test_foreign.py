@@ -70,7 +70,10 @@ def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(texts, tmp_path, 
         tfzoo.ClassificationTask.load(path)
     with pytest.raises(BadRun, match="contents do not match"):
         tfzoo.ClassificationTask.load(path, model=Bag(sizes[0], 3))
-    found = tfzoo.ClassificationTask.load_from_checkpoint(path, model=Bag(*sizes))
+    of_lightning = tfzoo.ClassificationTask.load_from_checkpoint
+    with pytest.raises(BadOption, match="load_from_checkpoint has no argument 'strict'"):
+        of_lightning(path, model=Bag(*sizes), strict=False)
+    found = of_lightning(path, "cpu", model=Bag(*sizes), weights_only=False)
     assert found.predict(["[MAX 4 3 ]"]) == task.predict(["[MAX 4 3 ]"])
 
 

@@ -138,7 +138,9 @@ class Registry:
         name = given.pop("name", None)
         if not isinstance(name, str):
             hint = f". For no {self.kind}: 'none'" if "none" in self.names() else ""
-            if isinstance(spec, type):
+            if given and name is None:
+                hint = ": the name is missing"
+            if isinstance(spec, type) or hasattr(spec, "forward"):
                 hint = f": a class is named, by @tfzoo.register({self.kind!r}, NAME)"
             raise BadOption(
                 f"{self.kind} wants a name or {{name: {self.names()[0]}, ...}}, not {spec!r}{hint}"

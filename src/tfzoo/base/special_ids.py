@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from tfzoo.base.values import Named
 from tfzoo.errors import BadOption
 
 
 @dataclass(frozen=True)
-class SpecialIds:
+class SpecialIds(Named):
     """The special ids of a tokenizer, ``tokenizer.special``.
 
     >>> bert = SpecialIds(pad=0, unk=100, bos=101, cls=101, eos=102, mask=103)

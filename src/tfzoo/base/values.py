@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import cache
 from inspect import Parameter
 from math import inf, isfinite
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from tfzoo.errors import BadOption, BadRecipe, did_you_mean, listing
 
@@ -272,6 +272,14 @@ def check_names(
                 f"{called.__name__} has no argument {name!r}.{did_you_mean(name, known)} "
                 f"It has: {listing(known, 30)}"
             )
+
+
+class Named:
+    """Parent of a dataclass that users make: a misspelt name is a BadOption."""
+
+    def __new__(cls, /, *args: Any, **options: Any) -> Self:
+        check_names(cls, options)
+        return super().__new__(cls)
 
 
 def check_arguments(cls: type, given: Collection[str], passed_on: Collection[str] = ()) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tfzoo.base.loading import require
-from tfzoo.base.values import check_range
+from tfzoo.base.values import Named, check_range
 from tfzoo.errors import BadOption, UnknownName
 from tfzoo.learning.optim import check_patterns, matches
 from tfzoo.models.initialise import seed_of
@@ -23,7 +23,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass
-class Adapter:
+class Adapter(Named):
     """An adapter of the library PEFT: all parameters of the model are kept as they are, and a few
     new ones are trained beside some of its linear maps. ``lora`` adds ``(alpha / rank) x A^T B^T``
     to ``x W^T`` (Hu et al. 2021, arXiv:2106.09685), with ``B`` 0 at the start.

@@ -13,7 +13,7 @@ from torch import nn
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import Entry, OptimizerSpec, ScheduleSpec, create, register, registry
-from tfzoo.base.values import check_range
+from tfzoo.base.values import Named, check_range
 from tfzoo.errors import BadOption, did_you_mean, listing
 
 
@@ -82,7 +82,7 @@ def check_patterns(
 
 
 @dataclass
-class Optim:
+class Optim(Named):
     """The optimiser, its learning-rate schedule, label smoothing and averaged weights.
 
     Args:

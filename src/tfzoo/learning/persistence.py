@@ -11,7 +11,15 @@ from torch import Tensor, nn
 
 from tfzoo.base import adapters, memory
 from tfzoo.base.registry import Entry
-from tfzoo.base.values import LAYERS, VARIADIC, check_arguments, check_number, leaves, parameters
+from tfzoo.base.values import (
+    LAYERS,
+    VARIADIC,
+    check_arguments,
+    check_names,
+    check_number,
+    leaves,
+    parameters,
+)
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
@@ -131,9 +139,20 @@ class Stored(L.LightningModule):
         return task
 
     @classmethod
-    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> Self:
-        """:meth:`load`, by Lightning's name."""
-        return cls.load(checkpoint_path, *args, **kwargs)
+    def load_from_checkpoint(  # type: ignore[override]  # it reads data alone, and all of it
+        cls,
+        checkpoint_path: Any,
+        map_location: Any = None,
+        *,
+        model: nn.Module | None = None,
+        weights_only: bool | None = None,
+        **others: Any,
+    ) -> Self:
+        """:meth:`load`, by Lightning's name, to a device. Whatever ``weights_only`` is, the file
+        runs no code.
+        """
+        check_names(cls.load_from_checkpoint, others)
+        return cls.load(checkpoint_path, model).to(map_location)
 
     @classmethod
     def from_checkpoint(

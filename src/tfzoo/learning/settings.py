@@ -8,14 +8,14 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
-from tfzoo.base.values import PLAIN, leaves
+from tfzoo.base.values import PLAIN, Named, leaves
 from tfzoo.errors import BadOption
 from tfzoo.learning.optim import Optim
 from tfzoo.models.transformer_layer import TransformerLayer
 
 
 @dataclass
-class Compute:
+class Compute(Named):
     """How layers are computed in training. These options change results by rounding errors only.
 
     Args:

@@ -185,7 +185,8 @@ class Task(Lines, Scored, Stored):
             return
         if theirs.state() != self.tokenizer.state():
             raise BadOption(
-                "the data was prepared with another tokenizer than the model's; set "
+                "the data was prepared with another tokenizer than the model's: to resume, take "
+                "the text and the seed that the checkpoint was trained on; for other text, set "
                 f"data.{self.tokenizer_of_data} = task.tokenizer before data.prepare_data()"
             )
 

@@ -23,6 +23,12 @@ def check_ids(name: str, ids: Tensor) -> None:
         raise BadOption(f"{name} must be token ids, whole numbers, not {ids.dtype}: {name}.long()")
 
 
+def check_step(tokens: Tensor) -> None:
+    """Check the tokens of a step of decoding, ``(b)``."""
+    if tokens.ndim != 1:
+        raise BadOption(f"a step takes one token of each row, (b), not {shape(tokens)}")
+
+
 def check_tokens(
     x: Tensor, dim: int, causal: bool, mask: Mask | None, positions: Tensor | None
 ) -> None:

@@ -14,7 +14,7 @@ from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.context import DecoderCache
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
-from tfzoo.models.inputs import check_ids
+from tfzoo.models.inputs import check_ids, check_step
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -170,5 +170,6 @@ class LanguageModel(nn.Module):
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """Append a token to each row, and return the logits of the next one: ``(b) -> (b v)``."""
+        check_step(tokens)
         logits: Tensor = self(tokens[:, None], cache=cache)
         return logits[:, 0]

@@ -16,7 +16,7 @@ from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.context import DecoderCache
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
-from tfzoo.models.inputs import check_ids
+from tfzoo.models.inputs import check_ids, check_step
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -187,5 +187,6 @@ class Transformer(nn.Module):
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
         ``(r) -> (r v)``.
         """
+        check_step(tokens)
         hidden = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)
         return self.logits(hidden[:, 0])

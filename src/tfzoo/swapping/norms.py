@@ -26,6 +26,9 @@ ENDINGS = ("RMSNorm", "LayerNorm")
 EPS = ("eps", "variance_epsilon", "epsilon")
 """Names of the attribute that holds a norm's epsilon."""
 
+FUNCTION = "a function"
+"""Stands for a ``valid`` that is one, where a swap is saved."""
+
 Valid = str | bool | Callable[..., Tensor]
 """How to get the padding mask; see :func:`tfzoo.swap`."""
 
@@ -195,6 +198,11 @@ class Padding:
         self.valid: Tensor | None = None
         parameters = inspect.signature(model.forward).parameters
         self.names = list(parameters)
+        if source == FUNCTION:
+            raise BadOption(
+                "the record of its swaps says that valid was a function, which no file holds: pass "
+                "valid='attention_mask' or another name to swap, or write it into config.json"
+            )
         takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
         if isinstance(source, str) and not takes_any and source.removeprefix("~") not in self.names:
             name = source.removeprefix("~")

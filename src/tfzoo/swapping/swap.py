@@ -229,9 +229,11 @@ def note(model: nn.Module, arguments: Mapping[str, Any]) -> None:
     if save is None:
         return
     kept = {
-        name: value if isinstance(value, str | bool | Mapping) else list(value)
+        name: norms.FUNCTION
+        if callable(value)
+        else (value if isinstance(value, str | bool | Mapping) else list(value))
         for name, value in arguments.items()
-        if value and not callable(value)
+        if value
     }
     setattr(model.config, SWAPS, [*getattr(model.config, SWAPS, ()), kept])
     model.register_buffer(SWAPS, torch.ones(1))

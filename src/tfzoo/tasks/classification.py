@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
-from tfzoo.base.values import check_range
+from tfzoo.base.values import Named, check_range
 from tfzoo.data.batches import ClassificationBatch, ClassificationDataset
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.tokenizer import Vocabulary
@@ -48,7 +48,7 @@ class ClassificationAnswer:
 
 
 @dataclass
-class Loss:
+class Loss(Named):
     """Class weights of a classifier's loss.
 
     Args:
