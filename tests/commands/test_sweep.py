@@ -79,12 +79,28 @@ def test_a_sweep_of_which_nothing_was_learnt_says_so_and_fails(
     trainings.codes, trainings.scores = codes, scores
     assert sweep(axes={"model.norm": axes}, seeds=[1]) == 1
     said = capsys.readouterr().out
+    assert "norm: nothing can be said, for no run has completed\n" in said
     assert "; nothing was learnt" in said
     assert why in said
 
 
+def test_seeds_added_after_a_verdict_are_warned_of_before_they_run(trainings, capsys):
+    assert sweep("--seeds", "3", "--run", "a b") == 0
+    assert "before it had" not in capsys.readouterr().err
+    cost = "a b was judged with 3 seeds before it had 5, which no looks in its file had declared"
+    assert sweep("--seeds", "5", "--run", "a b", "--dry-run") == 0
+    assert cost in capsys.readouterr().out
+    assert sweep("--seeds", "5", "--run=a b", "--jobs", "1") == 0
+    said = capsys.readouterr()
+    assert said.err.index(cost) < said.err.index("[7/10]")
+    again = f"tiny.yaml --jobs 1 --seeds 6-10 --run '{Path('a b_again')}'\n"
+    assert f"To repeat it: tfzoo sweep {again}" in said.out.replace(f"{Path.cwd()}/", "")
+
+
 def test_a_cell_of_which_all_runs_diverged_is_an_answer(trainings, capsys):
     trainings.scores = {"norm=rms": None}
+    assert sweep("--seeds", "1", "--run", "one") == 0
+    assert "with 1 seed a cell?\nnorm: keep layer" in capsys.readouterr().out
     assert sweep() == 0
     assert "2 of 4 completed, 2 diverged" in capsys.readouterr().out
 

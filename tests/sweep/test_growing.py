@@ -121,6 +121,8 @@ def test_a_report_remembers_with_which_seeds_the_sweep_was_judged(own_folder, ca
     assert main(["report", "norms"]) == 0
     out = capsys.readouterr().out
     assert "because it was judged with 2 and 3 seeds before it had 5" in out
+    assert "20 of 20 completed; 5 of 5 comparisons have no verdict, because the sweep was " in out
+    assert "wait for" not in out
     for name in ("report.md", "report.html"):
         assert "judged with 2 and 3 seeds before" in Path("norms", name).read_text("utf-8")
 

@@ -31,7 +31,7 @@ from tfzoo.runs.folder import (
 from tfzoo.sweep.judge.effects import listed
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report.files import publish
-from tfzoo.sweep.report.results import gather
+from tfzoo.sweep.report.results import design, gather
 from tfzoo.sweep.run import local, state, tune
 from tfzoo.sweep.run.state import OVER, Run, planned_runs
 
@@ -50,6 +50,8 @@ def start(
     Returns 0 if every cell has an answer, 1 if a run failed or nothing was learnt, the exit code of
     a signal otherwise.
     """
+    for line in cost_of_growth(plan, folder):
+        notify(line)
     create(plan, folder, command(arguments))
     runs = planned_runs(plan, folder)
     if retry:
@@ -69,6 +71,17 @@ def start(
     publish(results)
     statuses = {row["status"] for row in results.rows}
     return int("completed" not in statuses or bool(statuses & {"failed", "missing"}))
+
+
+def cost_of_growth(plan: Plan, folder: Path) -> Iterator[str]:
+    """A line on what more seeds cost a sweep that was judged before, unless it declared them."""
+    sample = design(folder, plan)
+    if sample.earlier:
+        yield (
+            f"{relative_path(folder)} {sample.grown(len(plan.seeds))}, which no looks in its file "
+            "had declared: the report will have estimates and no verdicts. A repeat keeps them: "
+            "other --seeds, in another folder (--run)"
+        )
 
 
 def start_one(plan: Plan, folder: Path, arguments: Sequence[str], number: int, retry: bool) -> int:
@@ -199,6 +212,7 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     """Lines: each cell with the numbers of its runs, each reason of refusals with the number of its
     cells, the number of runs left, and the estimated time.
     """
+    yield from cost_of_growth(plan, folder)
     runs, count = planned_runs(plan, folder), len(plan.seeds)
     statuses = {run.number: run.status for run in runs}
     for index, cell in enumerate(plan.cells):

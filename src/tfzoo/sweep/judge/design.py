@@ -61,10 +61,11 @@ class Design:
             return ""
         if unfinished:
             return f"{listed(unfinished)} {'is' if len(unfinished) == 1 else 'are'} not finished"
-        if self.earlier:
-            before = " and ".join(map(str, self.earlier))
-            return f"it was judged with {before} seeds before it had {count}"
-        return ""
+        return f"it {self.grown(count)}" if self.earlier else ""
+
+    def grown(self, count: int) -> str:
+        """``was judged with 3 seeds before it had 5``, where it was judged :attr:`earlier`."""
+        return f"was judged with {' and '.join(map(str, self.earlier))} seeds before it had {count}"
 
 
 def parse_margin(given: object) -> Margin | None:

@@ -2,6 +2,8 @@
 and how to go on.
 """
 
+import shlex
+from argparse import ArgumentParser
 from collections import Counter
 
 from tfzoo.sweep.judge.effects import NO_BETTER
@@ -19,8 +21,9 @@ def answer(results: Results) -> list[str]:
     values = "; ".join(f"{results.axis_name(axis)} ({', '.join(axes[axis])})" for axis in axes)
     lower = "lower" if judged.mode == "min" else "higher"
     seeds = max((one.seeds for one in judged.cells), default=0)
+    count = f"{seeds} seed{'s' * (seeds != 1)}"
     return [
-        f"{values}: which has the {lower} {judged.metric}, with {seeds} seeds a cell?",
+        f"{values}: which has the {lower} {judged.metric}, with {count} a cell?",
         *(choice(results, axis) for axis in axes),
         left_out(results),
         go_on(results),
@@ -31,6 +34,8 @@ def choice(results: Results, axis: str) -> str:
     """``norm: take rms: better than layer by 0.12 (...)``, or that the baseline may be kept."""
     judged = results.verdicts[0]
     base, name = results.plan.baseline[axis], results.axis_name(axis)
+    if all(row["status"] != "completed" for row in results.rows):
+        return f"{name}: nothing can be said, for no run has completed"
     values = [one for one in judged.axes if axis in one.labels and one.verdict != "baseline"]
     by_verdict: dict[str, list[Judged]] = {}
     for one in values:
@@ -65,6 +70,7 @@ def left_out(results: Results) -> str:
     """How many runs ended, and whether those that did not, or learnt nothing, change the answer."""
     judged = results.verdicts[0]
     every = [*judged.axes, *(judged.cells if judged.is_grid else ())]
+    every = [one for one in every if one.verdict != "baseline"]
     statuses = Counter(row["status"] for row in results.rows)
     refused = statuses.pop("refused", 0)
     said = f"{statuses['completed']} of {statuses.total()} completed"
@@ -77,8 +83,12 @@ def left_out(results: Results) -> str:
         depend = ", ".join(results.title(one) for one in every if one.depends)
         verdict = f"the verdict on {depend} depends" if depend else "no verdict depends"
         said += f"; {verdict} on those that {what}"
-    if waiting := sum(bool(one.why_open) for one in every if one.verdict != "baseline"):
-        said += f"; {waiting} of {len(every)} comparisons wait for what failed or is not finished"
+    if waiting := sum(bool(one.why_open) for one in every):
+        why = "wait for what failed or is not finished"
+        if judged.design.earlier:
+            grown = judged.design.grown(len(results.plan.seeds))
+            why = f"have no verdict, because the sweep {grown}"
+        said += f"; {waiting} of {len(every)} comparisons {why}"
     return said
 
 
@@ -98,6 +108,17 @@ def go_on(results: Results) -> str:
     seeds, last = results.plan.seeds, max(results.plan.seeds)
     if later := [look for look in judged.design.looks if look > len(seeds)]:
         every = ",".join(map(str, [*seeds, *range(last + 1, last + 1 + later[0] - len(seeds))]))
-        return f"{smallest}To go on to {later[0]} seeds: {command} --seeds {every}"
-    again = f"--seeds {last + 1}-{last + len(seeds)} --run {results.folder.path}_again"
-    return f"{smallest}To repeat it: {command} {again}"
+        return (
+            f"{smallest}To go on to {later[0]} seeds: {without(command, 'seeds')} --seeds {every}"
+        )
+    again = shlex.join(["--run", f"{results.folder.path}_again"])
+    start = f"{without(command, 'seeds', 'run')} --seeds {last + 1}-{last + len(seeds)}"
+    return f"{smallest}To repeat it: {start} {again}"
+
+
+def without(command: str, *options: str) -> str:
+    """A command without these options and their values."""
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in options:
+        parser.add_argument(f"--{name}")
+    return shlex.join(parser.parse_known_args(shlex.split(command))[1])

@@ -118,7 +118,7 @@ def gather(
     again = None if repeated is None else SweepFolder.open(repeated)
     if again:
         check_repeat(folder, again)
-    rows, plan, sample = table(folder), folder.plan, design(folder)
+    rows, plan, sample = table(folder), folder.plan, design(folder.path, folder.plan)
     rows_again = table(again) if again else []
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     verdicts, dependences, repeats_of = [], {}, {}
@@ -205,16 +205,16 @@ def column(plan: Plan, rows: Sequence[Row], name: str) -> Metric:
     return own.get(name, Metric(name, "min" if lower else "max"))
 
 
-def design(folder: SweepFolder) -> Design:
+def design(folder: Path, plan: Plan) -> Design:
     """At how many seeds the runs of a folder may be judged, and with how many they were judged
     before, unless the sweep had declared the same looks already then. A look with too few seeds for
     a verdict does not count at the first number that has one.
     """
-    looks, seeds = tuple(folder.plan.looks), sorted(folder.plan.seeds)
+    looks, seeds = tuple(plan.looks), sorted(plan.seeds)
     fewest = FIRST if len(seeds) == FIRST else 1
     earlier = {
         len(look["seeds"])
-        for look in object_of(folder.path / LOOKS).get("looks", [])
+        for look in object_of(folder / LOOKS).get("looks", [])
         if look["seeds"] != seeds
         and len(look["seeds"]) >= fewest
         and (not looks or look.get("looks") != [*looks])
