@@ -194,6 +194,12 @@ def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused
     refused(f"fit translation/multi30k {given}", "test: 2 pairs are too few for 3 processes")
 
 
+def test_a_file_that_the_recipe_itself_names_is_said_to_be_missing_under_its_key(refused, tmp_path):
+    (tmp_path / "a.tsv").write_text("text\tlabel\na b\tx\nb a\ty\n", "utf-8")
+    given = "--data.train a.tsv --data.val a.tsv"
+    refused(f"fit classification/sst2 {given}", f"data.test: no dev_glue.tsv in {tmp_path}")
+
+
 def test_a_run_folder_that_holds_something_is_not_overwritten(refused, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious", "utf-8")

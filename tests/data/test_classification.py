@@ -164,7 +164,7 @@ def test_text_batches_hold_every_line_once(root):
         ("val.tsv", [("a", "NUM"), ("b", "LOC")], r"val\.tsv, line 3: the label 'LOC'"),
         ("test.tsv", [("a", "")], r"test\.tsv, line 2: no label"),
         ("train.tsv", [*TRAIN, ("a", " ")], r"train\.tsv, line 38: no label"),
-        ("train.tsv", [("a", "0"), ("b", "0")], r"train\.tsv: every example has the label '0'"),
+        ("train.tsv", [("a", "0"), ("b", "")], r"train\.tsv: the only label is '0'"),
         ("train.tsv", [*TRAIN, ("a", "['0', 'NUM']")], r"train\.tsv: the label .* is a list"),
     ],
 )

@@ -220,9 +220,7 @@ class ClassificationData(LabelledText):
                     f"{task_for('several')}"
                 )
         if len(labels) < 2:
-            found = (
-                f"every example has the label {labels[0]!r}" if labels else "no example has a label"
-            )
+            found = f"the only label is {labels[0]!r}" if labels else "no example has a label"
             raise BadData(f"{where}: {found}; a classifier needs two labels")
 
     def targets(self, name: str, cells: Sequence[str]) -> Integers:

@@ -20,7 +20,7 @@ from tfzoo.base import cache
 from tfzoo.base.registry import create
 from tfzoo.data.remote import addresses, explained, file_name, is_address, local_copy
 from tfzoo.data.table import FORMS, Pair, Row, Text, TextFormat, ending_of, read_lines, table
-from tfzoo.errors import BadData, BadOption, UnknownName, did_you_mean, listing
+from tfzoo.errors import BadData, BadOption, UnknownName, did_you_mean, listing, within
 
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?(:.+)?")
 """The name of a data set of the hub, and of one of its configurations."""
@@ -131,10 +131,13 @@ class TextSource:
         found = {}
         for name, split in given.items():
             paths = paths_of(name if split is None else split)
-            place = f"data.{name}" if name in ("train", "val", "test") else f"data.test[{name!r}]"
-            found[name] = (
-                given_rows(split, form, place) if paths is None else find_texts(root, paths, form)
-            )
+            key = f"data.{name if name in ('train', 'val') else 'test'}"
+            if paths is None:
+                place = key if key == f"data.{name}" else f"{key}[{name!r}]"
+                found[name] = given_rows(split, form, place)
+                continue
+            with within(key):
+                found[name] = find_texts(root, paths, form)
         if self.tests is None and self.root is not None:
             found |= find_tests(root, form)
         return found

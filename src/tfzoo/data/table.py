@@ -187,6 +187,8 @@ def delimited(path: Path, form: TextFormat) -> Iterator[Row]:
     tabs = ending_of(path.name) == ".tsv"
     lines = (f"{line}\n" for line in read_lines(path))
     first = next(lines, "")
+    if not first:
+        raise BadData(f"{path} is empty")
     delimiter = "\t" if tabs else delimiter_of(first, form.names)
     names: Sequence[str] = form.columns if tabs and not form.header else ()
     csv.field_size_limit(2**31 - 1)
@@ -201,7 +203,7 @@ def delimited(path: Path, form: TextFormat) -> Iterator[Row]:
         for row in reader:
             number, begun = begun + 1, reader.line_num
             if number == 1 and (not names or {*form.columns} <= {*row}):
-                form.columns_of(row, f"{path}, line 1")
+                form.columns_of(row, f"{path}, line 1, which names the columns")
                 names = row
                 continue
             where = f"{path}, line {number:,}"
