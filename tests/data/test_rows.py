@@ -150,7 +150,7 @@ def test_rows_are_not_stored_and_not_needed_for_inference(tmp_path, capsys):
     assert main(["score", str(tmp_path / "a.ckpt")]) == 2
     assert "trained elsewhere or in Python" in capsys.readouterr().err
     changed = ClassificationData(train=[*DICTS, ("other", "bad")], val=DICTS)
-    with pytest.raises(BadOption, match=r"to resume, take the text and the seed .* trained on; to"):
+    with pytest.raises(BadOption, match="to resume, take the text and the seed"):
         trainer.fit(task, datamodule=changed, ckpt_path=tmp_path / "a.ckpt", weights_only=True)
     changed.vocabulary = task.tokenizer
     with pytest.raises(TfzooError, match="the training text has changed"):
