@@ -23,7 +23,7 @@ from tfzoo.errors import BadOption
 from tfzoo.models.fsdp import full_tensor, shard
 from tfzoo.runs import checkpoints
 from tfzoo.training.train import launching
-from tfzoo.training.trainer import Sharded
+from tfzoo.training.trainer import Sharded, launched
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -204,6 +204,23 @@ def test_torchrun_and_slurm_start_the_processes_themselves(ddp):
     said = [task.communicate(timeout=300)[1] for task in tasks]
     assert [task.returncode for task in tasks] == [0, 0], said[0][-3000:]
     assert_close(logged("slurm"), logged(ddp), rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("environment", "start"),
+    [
+        ("", "tfzoo fit"),
+        ("WORLD_SIZE=1 LOCAL_WORLD_SIZE=1", "tfzoo fit"),
+        ("WORLD_SIZE=2 LOCAL_WORLD_SIZE=2", "torchrun --nproc_per_node 2 -m tfzoo -- fit"),
+        ("WORLD_SIZE=4 LOCAL_WORLD_SIZE=2", ""),
+    ],
+)
+def test_a_training_goes_on_by_the_launcher_that_started_it(environment, start, monkeypatch):
+    for variable, value in variables(
+        environment and f"TORCHELASTIC_RUN_ID=1 {environment}"
+    ).items():
+        monkeypatch.setenv(variable, value)
+    assert " ".join(launched(["fit"])) == start
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,15 @@ def test_further_processes_take_the_folder_of_the_first(monkeypatch):
     monkeypatch.delenv(SHARED)
     with pytest.raises(BadRun, match="--run FOLDER"):
         choose("a")
+
+
+def test_the_first_of_processes_that_torchrun_started_takes_no_new_folder_either(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    for count, is_refused in (("2", True), ("1", False)):
+        monkeypatch.setenv("WORLD_SIZE", count)
+        with pytest.raises(BadRun, match="--run FOLDER") if is_refused else nullcontext():
+            choose("a")
+        assert Path("runs").exists() is not is_refused
 
 
 def test_a_summary_keeps_the_sections_of_other_commands(tmp_path):

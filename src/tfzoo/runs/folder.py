@@ -136,7 +136,8 @@ def choose(name: str, wanted: str | None = None) -> Path:
     """
     if rank() and SHARED in os.environ:
         return Path(os.environ[SHARED])
-    if rank() and not wanted:
+    is_launched = "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"  # by torchrun
+    if (rank() or is_launched) and not wanted:
         raise BadRun(
             "processes that were started one by one need one folder for all of them: --run FOLDER"
         )

@@ -59,7 +59,7 @@ from tfzoo.training.processes import Processes
 from tfzoo.training.progress import MetricsFile, Throughput, progress_bar
 from tfzoo.training.resume import LastCheckpoint, Resume
 from tfzoo.training.start import load, trained
-from tfzoo.training.trainer import best_checkpoint, make_trainer
+from tfzoo.training.trainer import best_checkpoint, launched, make_trainer
 
 REFUSED = ("conditioned on metric", "`val_check_interval`")
 """In errors with which Lightning refuses bad input otherwise than by ``MisconfigurationException``:
@@ -385,8 +385,8 @@ class TrainingRun:
         folder = relative_path(self.folder)
         if self.checkpoint:
             print_result(f"to predict:\n  tfzoo predict {shlex.quote(folder)} FILE")
-        if (self.last.folder / checkpoints.LAST).exists():
-            command = ["tfzoo", *self.command, *([] if named else ["--run", folder])]
+        command = launched([*self.command, *([] if named else ["--run", folder])])
+        if command and (self.last.folder / checkpoints.LAST).exists():
             print_result(f"to go on:\n  {shlex.join(command)}")
 
     def _table(self) -> list[tuple[str, str]]:

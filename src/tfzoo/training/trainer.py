@@ -163,6 +163,17 @@ def detect_launcher() -> tuple[str, int, int]:
     return "", 1, 1
 
 
+def launched(words: Sequence[str]) -> list[str]:
+    """The command of ``tfzoo`` with these arguments that starts as many processes as this start
+    had; empty where it takes further options of a launcher, which are not known here.
+    """
+    name, here, nodes = detect_launcher()
+    if here * nodes == 1:
+        return ["tfzoo", *words]
+    start = ["torchrun", "--nproc_per_node", str(here), "-m", "tfzoo", "--"]
+    return [*start, *words] if name == "torchrun" and nodes == 1 else []
+
+
 class AtomicCheckpointIO(TorchCheckpointIO):
     """Writes and reads the checkpoints of a Trainer, which takes it as a plug-in. A file is renamed
     to its final name once all of it is on the disk: a kill, a full disk or a power cut leaves the
