@@ -142,12 +142,19 @@ def is_pair(model: Any) -> bool:
 # Fine-tuning --------------------------------------------------------------------------------------
 
 
-def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
-    """A random BERT that classifies, its tokenizer, a recipe, and the batches of its training."""
-    from tests.published_folders import LINES, save
+def configured(place: Path) -> Any:
+    """The configuration of the fine-tuning."""
     from tfzoo.config.config import Config
     from tfzoo.config.recipe import load_recipe, parse_options
     from tfzoo.training.start import begin
+
+    start = parse_options(["--from", str(place / "bert")])
+    return Config.parse(*begin(load_recipe(str(place / "recipe.yaml")), start))
+
+
+def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
+    """A random BERT that classifies, its tokenizer, a recipe, and the batches of its training."""
+    from tests.published_folders import LINES, save
 
     config = {
         **{
@@ -171,8 +178,7 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
         (place / f"{split}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
     text = RECIPE.format(root=place, tokens=tokens, lr=RATE, decay=DECAY, clip=CLIP)
     (place / "recipe.yaml").write_text(text, "utf-8")
-    arguments = parse_options(["--from", str(place / "bert")])
-    data = Config.parse(*begin(load_recipe(str(place / "recipe.yaml")), arguments)).make_data()
+    data = configured(place).make_data()
     data.prepare_data()
     data.setup("fit")
     batches = [(one.tokens, one.label) for one in data.train_dataloader()]
@@ -188,14 +194,11 @@ def ours(place: Path, steps: int, double: bool) -> list[float]:
     import lightning.pytorch as L
 
     from tfzoo.base.memory import keep_freed_memory
-    from tfzoo.config.config import Config
-    from tfzoo.config.recipe import load_recipe, parse_options
-    from tfzoo.training.start import begin, load
+    from tfzoo.training.start import load
     from tfzoo.training.train import ready
 
     keep_freed_memory()
-    arguments = parse_options(["--from", str(place / "bert")])
-    config = Config.parse(*begin(load_recipe(str(place / "recipe.yaml")), arguments))
+    config = configured(place)
     _, task, data = ready(config, None, [])
     assert config.start is not None  # --from
     load(config.start.run, task)
