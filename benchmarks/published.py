@@ -156,16 +156,10 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
     """A random BERT that classifies, its tokenizer, a recipe, and the batches of its training."""
     from tests.published_folders import LINES, save
 
-    config = {
-        **{
-            "hidden_size": dim,
-            "num_attention_heads": max(2, dim // 64),
-            "num_hidden_layers": layers,
-        },
-        **{"intermediate_size": 4 * dim, "max_position_embeddings": 256},
-        **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-        "id2label": {0: "0", 1: "1"},
-    }
+    sizes = {"num_hidden_layers": layers, "num_attention_heads": max(2, dim // 64)}
+    sizes |= {"hidden_size": dim, "intermediate_size": 4 * dim, "max_position_embeddings": 256}
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = {**sizes, **dropout, "id2label": {0: "0", 1: "1"}}
     save("bert", "BertForSequenceClassification", config, place / "bert")
     words = " ".join(LINES).split()
     draw = torch.Generator().manual_seed(0)
