@@ -5,6 +5,8 @@ from tests.sweep.files import AXES, sweep_file
 from tfzoo.errors import TfzooError
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.plan.sweep_file import MAX_NAME_BYTES, combine, file_name, folder_name, label
+from tfzoo.sweep.run.local import command
+from tfzoo.sweep.run.state import planned_runs
 
 RATES, SIZES = [n / 10 for n in range(1, 100)], [*range(99, 200)]
 
@@ -122,8 +124,20 @@ def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path):
     ],
 )
 def test_a_strangers_file_runs_no_code_and_reaches_nothing(tmp_path, overrides):
-    said = refused(tmp_path, overrides=overrides)
-    assert "--trust" not in said.replace("model.norm=rms --trust", "")
+    refused(tmp_path, overrides=overrides)
+
+
+def test_trust_lets_runs_have_a_logger_of_ones_own(tmp_path, monkeypatch):
+    code = "from lightning.pytorch.loggers import CSVLogger\nclass Mine(CSVLogger): pass\n"
+    (tmp_path / "own_logger.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = {"trainer.logger": "own_logger.Mine"}
+    assert refused(tmp_path, overrides=own).endswith("the code it names: --trust")
+    plan = load(sweep_file(tmp_path, overrides=own), trust=True)
+    logger = plan.cells[0].recipes[""]["trainer"]["logger"]
+    assert [one["class_path"] for one in logger] == ["own_logger.Mine"]
+    run = planned_runs(plan, tmp_path)[0]
+    assert "--trust" in command(run, plan)
 
 
 def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path):

@@ -109,7 +109,7 @@ def sweep_parser() -> CommandParser:
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="let the file name a module, whose code then runs; needed at every start",
+        help="let the file name code, which then runs; needed at every start",
     )
     parser.add_argument(
         "--cell",

@@ -3,7 +3,6 @@ metric is measured.
 """
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +30,7 @@ LIMITS = ("max_steps", "max_epochs", "max_time")
 
 def load(path: str | Path, trust: bool = False, seeds: Sequence[int] = ()) -> Plan:
     """Read and check a sweep file, given by packaged name or by path. ``trust`` lets it name a
-    module, whose code is then imported. ``seeds`` replace those of the file.
+    module, or classes of a recipe, whose code is then imported. ``seeds`` replace the file's.
 
     The recipe of each cell is parsed and its model built without memory; no data is read. Cells
     whose parts are incompatible are marked as ``refused``.
@@ -52,7 +51,7 @@ def load(path: str | Path, trust: bool = False, seeds: Sequence[int] = ()) -> Pl
             f"{file}: module names {plan.module!r}, whose code would run. If you trust whoever "
             "wrote it and the file: --trust"
         )
-    recipe = [] if plan.module else load_recipe(plan.recipe)
+    recipe = [] if plan.module else load_recipe(plan.recipe, trust)
     plan = replace(plan, cells=[resolve_cell(plan, recipe, cell) for cell in plan.cells])
     if recipe:
         with within(str(file)):
@@ -79,13 +78,13 @@ def resolve_recipe(plan: Plan, recipe: Sequence[Source], cell: Cell, tuned: str)
     _, *options = plan.fit_arguments(cell, tuned)
     options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
-        config = Config.parse(*begin(recipe, parse_options(options)))
+        config = Config.parse(*begin(recipe, parse_options(options, plan.trust)))
         config.make_data()  # to check it
         return config.recipe
     except Clash:
         raise
     except TfzooError as error:
-        message = re.sub(r"\.? If you trust .*--trust", "", str(error))
+        message = str(error)
         where = "" if message.startswith(("--", recipe[-1].origin)) else f"cell {cell.name}: "
         error.args = (f"{plan.file}: {where}{message.removeprefix('--')}",)
         raise

@@ -219,7 +219,8 @@ def command(run: Run, plan: Plan) -> tuple[str, ...]:
         return ("tfzoo.sweep.run.train_module", *own)
     recipe, *options = plan.fit_arguments(run.cell, run.tuned)
     place = ("--run", str(run.folder), f"--seed={run.seed}")
-    return ("tfzoo.commands.main", "fit", recipe, *place, *options)
+    trust = ["--trust"] if plan.trust else []
+    return ("tfzoo.commands.main", "fit", recipe, *place, *options, *trust)
 
 
 def imports(run: Run, plan: Plan) -> list[str]:
