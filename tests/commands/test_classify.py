@@ -141,14 +141,15 @@ def test_a_table_has_its_references_beside_the_answers(name, here, capsys):
         lines = [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()]
         assert main(["predict", "runs/toy/1", name, "--format", "jsonl"]) == 0
         found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert [row.get("label", "") for row in found] == lines
+        assert [row["label"] or "" for row in found] == lines
         assert lines[-1] == ""
         told = [label for _, label in rows] if table is whole else [None] * 3
         assert [(row["text"], row.get("reference")) for row in found] == [
             (text, label) for (text, _), label in zip(rows, told, strict=True)
         ]
     assert main(["predict", "runs/toy/1", name, "--format", "tsv"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "text\tlabel\tprobability\tprobabilities"
+    written = capsys.readouterr().out.splitlines()
+    assert (written[0], written[-1]) == ("text\tlabel\tprobability\tprobabilities", "\t\t\t")
     Path(name).write_text('{"txt": "a"}\n' if name.endswith("jsonl") else "txt\na\n", "utf-8")
     assert main(["predict", "runs/toy/1", name]) == 2
     assert "no column 'text'. Did you mean 'txt'?" in capsys.readouterr().err

@@ -151,7 +151,7 @@ def test_a_trained_run_scores_as_its_training_said_and_translates(capsys):
     rows = [json.loads(line) for line in capsys.readouterr().out.split("\n")[:-1]]
     assert 4 <= len(rows) <= 7, "up to two for each line, none twice, one of the empty line"
     assert all(row["score"] < 0 for row in rows if row["text"])
-    assert {"text": ""} in rows
+    assert {"text": "", "translation": None, "score": None} in rows
 
 
 def test_help_and_commands_that_need_no_run(capsys):

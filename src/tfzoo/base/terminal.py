@@ -110,7 +110,7 @@ def tsv_cell(value: object) -> str:
         return ",".join(map(tsv_cell, value))
     if isinstance(value, dict):
         value = json.dumps(value, ensure_ascii=False)
-    return str(value).translate(str.maketrans("\t\r\n", "   "))
+    return ("" if value is None else str(value)).translate(str.maketrans("\t\r\n", "   "))
 
 
 def row_line(row: Mapping[str, object], form: str, columns: Iterable[str]) -> str:

@@ -35,7 +35,10 @@ CHUNK = 20_000
 def add_options(parser: CommandParser, task: Any) -> None:
     """Add the options of a task, :attr:`tfzoo.learning.lines.Lines.Options`."""
     about, texts = task.about, descriptions(task.Options)
-    parser.epilog = f"Written is {about}; an empty line for an empty one."
+    parser.epilog = (
+        f"Written is {about}; an empty line for an empty one. Input is read to its end, or "
+        f"{CHUNK:,} lines at a time, before the first answer; a terminal's line by line."
+    )
     for name, hint in get_type_hints(task.Options).items():
         (kind,) = [one for one in members(hint) if one is not type(None)]
         default = getattr(task.Options, name)

@@ -171,12 +171,13 @@ class Lines(L.LightningModule):
     # Rows
 
     def row(self, text: str | None, answer: Any, reference: Any = None) -> dict[str, Any]:
-        """A text, or both of a pair, with its answer and its reference, as far as there are any:
-        an object of ``tfzoo predict --format jsonl``.
+        """A text, or both of a pair, with its answer, of None for an empty text, and its reference,
+        as far as there is any: an object of ``tfzoo predict --format jsonl``.
         """
         names, texts = self.text_names, [] if text is None else [text]
         row = dict(zip(names, parts(texts[0]) if texts and len(names) > 1 else texts, strict=False))
-        row |= {} if answer is None else asdict(answer)
+        nothing = dict.fromkeys(self.columns()[len(names) :])
+        row |= nothing if answer is None else asdict(answer)
         if not row.get("truncated"):
             row.pop("truncated", None)
         return row if reference is None else {**row, "reference": reference}
