@@ -74,6 +74,7 @@ OPTIONS = [
     ),
     ("--trainer.devices none_such", "--trainer.devices must be a number, a list", "none_such"),
     ("--trainer.accelerator none_such", "trainer.accelerator: ", "none_such"),
+    ("--trainer.precision bf16x", "or 'bf16' or None, not 'bf16x'"),
     ("--trainer.accelerator cpu --trainer.devices 0", "trainer.devices: ", "devices=0"),
     ("--trainer.strategy none_such", "trainer.strategy: ", "none_such"),
     ("--trainer.logger WandLogger", "no logger named 'WandLogger'", "Did you mean 'WandbLogger'"),

@@ -97,7 +97,12 @@ def test_another_task_takes_it_too(capsys):
     few += [f"--data.dataset.{split}=40" for split in ("train", "val", "test")]
     given = ["fit", "language_modeling/agreement", *few, "--trainer.max_steps", "1"]
     assert main([*given, "--from", "one", "--run", "two"]) == 0
-    assert "tokenizer: that of one" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "tokenizer: that of one" in said
+    # the table, most of the parameters, but no layer
+    assert re.search(
+        r"only 1 of \d+ tensors of this model, [6-9]\d\.\d% of its parameters, are", said
+    )
 
 
 def test_a_run_that_no_recipe_has_trained_gives_its_model(capsys):
@@ -112,7 +117,9 @@ def test_a_run_that_no_recipe_has_trained_gives_its_model(capsys):
     assert "swapped" not in found.out
     assert main([*given, "--run", "three", "--model.norm", "layer", "--model.dim", "6"]) == 0
     found = capsys.readouterr()
-    assert re.search(r"only 0\.\d% of this model's parameters are kept", found.err)
+    assert re.search(
+        r"only \d of \d+ tensors of this model, 0\.\d% of its parameters, are", found.err
+    )
     assert "dim: 12 is now 6, norm: rms is now layer" in found.out
 
 

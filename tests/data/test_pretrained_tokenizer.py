@@ -63,6 +63,10 @@ REFUSED: list[tuple[Any, str]] = [
     (changed(lambda state: state.update(model={"type": "Code"})), "refused"),
     (changed(lambda state: state["model"].update(vocab={})), "refused"),
     (lambda folder: (folder / "config.json").write_text('{"vocab_size": 9}'), "a model of 9"),
+    (
+        lambda folder: (folder / "config.json").write_text('{"eos_token_id": 50256}'),
+        r"config\.json: eos_token_id 50256 is outside of the vocabulary of \d+ tokens",
+    ),
 ]
 
 

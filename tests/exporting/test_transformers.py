@@ -277,7 +277,9 @@ def test_a_language_model_trained_here_goes_out_with_its_own_tokenizer(tmp_path)
 
 def test_a_part_that_transformers_has_not_is_refused_by_name():
     model = tfzoo.LanguageModel(20, like="llama", dim=16, heads=2, layers=1, attention="cosine")
-    with pytest.raises(tfzoo.errors.BadOption, match=r"these options: attention\. With --model"):
+    with pytest.raises(
+        tfzoo.errors.BadOption, match=r"these options: attention\. Train anew with --model"
+    ):
         config_of(model, [])
     sides = {"encoder": {"norm": "rms"}, "decoder": {"layers": 2}}
     model = tfzoo.Transformer(
@@ -288,6 +290,6 @@ def test_a_part_that_transformers_has_not_is_refused_by_name():
     model = tfzoo.LanguageModel(20, dim=16, heads=2, layers=1, norm="rms", position="rotary")
     with pytest.raises(
         tfzoo.errors.BadOption,
-        match=r"With --model\.like llama and without them it is written",
+        match=r"Train anew with --model\.like llama and without them",
     ):
         config_of(model, [])

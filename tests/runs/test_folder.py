@@ -125,7 +125,11 @@ def test_the_latest_runs_are_suggested_first():
         Path(f"runs/{name}/1").mkdir(parents=True)
         write_config(Path(f"runs/{name}/1"), {})
         os.utime(f"runs/{name}/1", (99 - age, 99 - age))
-    assert similar_runs("elsewhere/x") == ["runs/b/1", "runs/c/1", "runs/a/1"]
+    assert similar_runs("elsewhere/x") == "runs/b/1, runs/c/1, runs/a/1"
+    for name in "def":
+        Path(f"runs/{name}/1").mkdir(parents=True)
+        write_config(Path(f"runs/{name}/1"), {})
+    assert similar_runs("runs/x").endswith("runs/e/1, ...")
 
 
 def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path):

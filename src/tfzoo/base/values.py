@@ -220,7 +220,7 @@ def type_name(hint: Any) -> str:
     )
     modules = r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\."
     text = re.sub(rf"(?:{modules})(?=\w)", "", names)
-    return text if len(text) <= 160 else f"{text[:160]}..."
+    return text if len(text) <= 300 else f"{text[:300]}..."
 
 
 # Signatures ---------------------------------------------------------------------------------------

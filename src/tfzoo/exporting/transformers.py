@@ -218,9 +218,7 @@ def config_of(
     if best is None or best[0]:
         why = ""
         if best is not None:
-            why = (
-                f": {listing(best[0])}. With --model.like {best[1]} and without them it is written"
-            )
+            why = f": {listing(best[0])}. Train anew with --model.like {best[1]} and without them"
         raise BadOption(
             f"transformers has no model with these options{why}. --to safetensors and --to onnx "
             "write it as it is"

@@ -41,7 +41,7 @@ def find(path: Path) -> Path:
                 f"{path} is a sweep: tfzoo report {path}, or name one of its runs: "
                 f"{', '.join(runs[:4])}{', ...' * (len(runs) > 4)}"
             )
-        others = ", ".join(similar_runs(path / "x"))
+        others = similar_runs(path / "x")
         none = f"{path} holds no checkpoint: its training has written none"
         raise BadRun(f"{none}. Runs: {others}" if others else none)
     last = [file for file in files if file.name == LAST]

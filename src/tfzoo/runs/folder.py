@@ -171,7 +171,7 @@ def make(folder: Path, new: bool = False) -> bool:
     return True
 
 
-def similar_runs(run: str | Path) -> list[str]:
+def similar_runs(run: str | Path) -> str:
     """Up to 5 runs to suggest for one that is missing: beside it, else the latest in ``runs/``."""
     around = Path(run).parent
     beside = [*sorted(around.glob(f"*/{CONFIG}")), *sorted(around.glob(f"*/*/{CONFIG}"))]
@@ -179,14 +179,14 @@ def similar_runs(run: str | Path) -> list[str]:
         (path.parent for path in RUNS.glob("*/*/config.yaml")),
         key=lambda path: -path.stat().st_mtime,
     )
-    return [str(path) for path in runs[:5]]
+    return ", ".join(map(str, runs[:5])) + ", ..." * (len(runs) > 5)
 
 
 def check_exists(run: str | Path) -> None:
     """Check that a run is there, whatever it is; one on the Hub is not looked for."""
     path = Path(run).expanduser()
     if not str(run).startswith(SCHEME) and not path.exists():
-        others = ", ".join(similar_runs(path))
+        others = similar_runs(path)
         there = f"Runs there are: {others}" if others else "tfzoo fit RECIPE makes one"
         raise BadRun(f"no run at {run}. {there}")
 

@@ -126,6 +126,7 @@ def lightning_errors(section: str) -> Iterator[None]:
         said = " ".join(str(error).split())[:400]
         named = re.search("(devices|strategy)=|accelerator|gpu backend", said)
         key = f"trainer.{named[1] or 'accelerator'}" if named else section
+        said += " Use cpu or auto" if "gpu backend" in said else ""
         raise BadRecipe(f"{key}: {said}") from None
 
 
