@@ -176,7 +176,7 @@ class Lines(L.LightningModule):
         """
         names, texts = self.text_names, [] if text is None else [text]
         row = dict(zip(names, parts(texts[0]) if texts and len(names) > 1 else texts, strict=False))
-        nothing = dict.fromkeys(self.columns()[len(names) :])
+        nothing: dict[str, Any] = dict.fromkeys(self.columns()[len(names) :])
         row |= nothing if answer is None else asdict(answer)
         if not row.get("truncated"):
             row.pop("truncated", None)
