@@ -162,7 +162,9 @@ def test_a_table_has_its_references_beside_the_answers(name, here, capsys):
 def test_the_cost_of_a_run_is_that_of_its_model(here, capsys):
     size = len(tfzoo.load("runs/toy/1").tokenizer.tokenizer)
     assert main(["cost", "runs/toy/1", "--data.tokenizer.vocab_size", "999"]) == 0
-    assert f"vocabulary of {size}, fp32" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("runs/toy/1: ")
+    assert f"vocabulary of {size}, fp32" in out
 
 
 def test_a_run_of_a_task_with_a_setting_of_its_own_is_scored_and_counted(here, monkeypatch):

@@ -46,7 +46,7 @@ def test_what_can_follow_is_offered():
 def test_a_sound_installation_lists_versions_and_every_extra(capsys):
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    for said in (torch.__version__.partition("+")[0], "CPU threads", "lightning"):
+    for said in (torch.__version__.partition("+")[0], "CPU threads", "lightning", "wandb"):
         assert said in out
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
     for extra in project["project"]["optional-dependencies"]:

@@ -77,6 +77,7 @@ OPTIONS = [
     ("--trainer.precision bf16x", "or 'bf16' or None, not 'bf16x'"),
     ("--trainer.accelerator cpu --trainer.devices 0", "trainer.devices: ", "devices=0"),
     ("--trainer.strategy none_such", "trainer.strategy: ", "none_such"),
+    ("--trainer.logger wandb", "no logger named 'wandb'", "Did you mean 'WandbLogger'"),
     ("--trainer.logger WandLogger", "no logger named 'WandLogger'", "Did you mean 'WandbLogger'"),
     ("--trainer.callbacks EarlyStopping --trainer.callbacks.monitr x", "callbacks", "monitr"),
     ("--trainer.callbacks EarlyStopping --trainer.callbacks.patience 3", "needs monitor"),

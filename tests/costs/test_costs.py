@@ -131,7 +131,7 @@ def test_nothing_is_computed():
 def test_the_command_prints_a_row_a_part(capsys):
     assert main(["cost", "translation/numbers", "--length", "16"]) == 0
     printed = capsys.readouterr().out
-    assert "numbers: 64 texts of 16 tokens, vocabulary of 420, fp32" in printed
+    assert "translation/numbers: 64 texts of 16 tokens, vocabulary of 420, fp32" in printed
     assert "encoder attention scaled_dot_product" in printed
     assert "MB at the peak: parameters " in printed
 

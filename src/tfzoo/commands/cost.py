@@ -68,7 +68,7 @@ def run(given: Namespace) -> int:
     if given.vocabulary or tokenizer is None:
         vocabulary = given.vocabulary or vocabulary_of(config)
         sizes |= {key: vocabulary for key, size in sizes.items() if size and "vocab" in key}
-    for line in report(config, length, rows, sizes):
+    for line in report(given.recipe, config, length, rows, sizes):
         print_result(line)
     return 0
 
@@ -83,7 +83,9 @@ def vocabulary_of(config: Config) -> int:
     return int(options.get("vocab_size", entry.options["vocab_size"].default))
 
 
-def report(config: Config, length: int, rows: int, sizes: Mapping[str, Any]) -> list[str]:
+def report(
+    name: str, config: Config, length: int, rows: int, sizes: Mapping[str, Any]
+) -> list[str]:
     """The lines of the table, and the memory of a step."""
     from tfzoo.training.cost import Cost, cost_of
 
@@ -100,8 +102,7 @@ def report(config: Config, length: int, rows: int, sizes: Mapping[str, Any]) -> 
     ]
     first, *widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
-        f"{config.name}: {rows:,} texts of {length:,} tokens, "
-        f"vocabulary of {sizes['vocab_size']:,}, fp32",
+        f"{name}: {rows:,} texts of {length:,} tokens, vocabulary of {sizes['vocab_size']:,}, fp32",
         "",
         *(
             "  ".join([part.ljust(first), *map(str.rjust, numbers, widths)])

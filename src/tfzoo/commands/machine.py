@@ -27,7 +27,7 @@ def doctor_parser() -> CommandParser:
 def doctor(given: Namespace) -> int:
     """Print the report."""
     rows = [("Python", f"{platform.python_version()}  {sys.executable}"), ("tfzoo", __version__)]
-    rows += [(name, installed(name) or "not installed") for name in ("torch", "lightning")]
+    rows += [(name, installed(name) or "not installed") for name in ("torch", "lightning", "wandb")]
     rows.append(("devices", devices()))
     rows.append(("cache", f"{cache.folder() / cache.SHELF}  {readable(cache.size())}"))
     for extra in metadata("tfzoo").get_all("Provides-Extra", []):

@@ -189,6 +189,9 @@ def draw_runs(given: Namespace) -> tuple[Any, Path]:
 
     for option in given.overrides:
         raise TfzooError(f"--{option.key} belongs to tfzoo plot position NAME")
+    for word in given.what:
+        if (Path(word) / "sweep.yaml").is_file():
+            raise TfzooError(f"{word} is the folder of a sweep, drawn by tfzoo report {word}")
     runs = curves.read_runs([Path(word) for word in given.what])
     figure = curves.curves_figure(runs, given.metric or ())
     return figure, (Path(given.what[0] if len(runs) == 1 else "") / curves.FILE)

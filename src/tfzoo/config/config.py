@@ -550,8 +550,9 @@ def check_class(key: str, value: Any) -> Any:
         if isinstance(value, str) and key not in LISTS and not module:
             return value  # another name of Lightning's, such as ddp
         known = class_names(key)
+        meant = next((one for one in known if one.lower() == f"{name}{what}".lower()), name)
         raise BadRecipe(
-            f"no {what} named {name!r}.{did_you_mean(name, known)} Known: {listing(known, 40)}"
+            f"no {what} named {name!r}.{did_you_mean(meant, known)} Known: {listing(known, 40)}"
         )
     supplied = {"save_dir": ""} if "save_dir" in arguments(cls) else {}
     check_arguments(cls, {**supplied, **options})
