@@ -33,7 +33,7 @@ def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(
     assert '"layer": 0' not in page
     monkeypatch.setattr(attention, "MAX_BYTES", len(page))
     assert main(["attention", "numbers.ckpt", "one two", "--output", "large.html"]) == 2
-    assert "choose layers (--layers 0 or maps.of_layers([0])) or give" in capsys.readouterr().err
+    assert "a shorter text, or fewer layers (--layers 0, or" in capsys.readouterr().err
     assert not (two_runs / "large.html").exists()
 
 

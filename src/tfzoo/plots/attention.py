@@ -215,8 +215,8 @@ def attention_page(*runs: AttentionMaps) -> str:
     page = render(TEMPLATE, text=runs[0].text, runs=runs, sides=sides, data=data)
     if (size := len(page.encode())) > MAX_BYTES:
         raise TooLarge(
-            f"the page would have {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:g} MB: choose "
-            "layers (--layers 0 or maps.of_layers([0])) or give a shorter text"
+            f"the page would have {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:g} MB: give "
+            "a shorter text, or fewer layers (--layers 0, or maps.of_layers([0]))"
         )
     return page
 
