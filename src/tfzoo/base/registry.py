@@ -312,8 +312,9 @@ def register(
     return decorate
 
 
-SIZES = ("dim", "heads", "head_dim", "layer", "layers", "decoder_layers", "max_length")
-"""What a model supplies that is a number."""
+SIZES = {"dim": 1, "heads": 1, "head_dim": 1, "max_length": 1}
+SIZES |= {"layer": 0, "layers": 0, "decoder_layers": 0}
+"""What a model supplies that is a number, and the least of it."""
 
 
 def create(kind: str, spec: Spec, **supplied: Any) -> Any:
@@ -344,8 +345,8 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
         raise BadOption(f"{kind} {entry.name!r} also needs {', '.join(missing)}: create({call})")
     sizes = {key: supplied[key] for key in entry.supplied if key in SIZES}
     for key, size in sizes.items():
-        least = 0 if "layer" in key else 1
-        check_range(f"{kind} {entry.name!r}: {key}", size, ge=least, whole=True, optional=True)
+        where = f"{kind} {entry.name!r}: {key}"
+        check_range(where, size, ge=SIZES[key], whole=True, optional=True)
     made = entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
     if sizes:
         made.built_for = sizes

@@ -45,6 +45,12 @@ class Batch(list[int]):
     epoch = 0
 
 
+def check_count(found: str, count: int, processes: int) -> None:
+    """Raise BadData, which says what was ``found``, where not every process gets an example."""
+    if count < processes:
+        raise BadData(f"{found} are too few for {processes} processes; use fewer devices")
+
+
 class LengthBucketedSampler(Sampler[list[int]]):
     """Batches of at most ``max_tokens`` tokens, with padding: the number of rows times the length
     of the longest, on each of two sides. EOS counts as a token. A longer example is a batch of its
@@ -84,10 +90,7 @@ class LengthBucketedSampler(Sampler[list[int]]):
         sort: bool = True,
     ) -> None:
         check_range("max_tokens", max_tokens, ge=1, whole=True)
-        if len(source) < world_size:
-            raise BadData(
-                f"{len(source)} examples are too few for {world_size} processes; use fewer devices"
-            )
+        check_count(f"{len(source)} examples", len(source), world_size)
         self.source, self.target = np.asarray(source) + 1, np.asarray(target) + 1
         self.max_tokens, self.seed = max_tokens, seed
         self.shuffle, self.sort = shuffle, sort

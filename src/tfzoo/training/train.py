@@ -35,8 +35,9 @@ from tfzoo.base.scores import format_score, format_scores, logged_scores
 from tfzoo.base.terminal import notify, print_refusal, print_result, print_table, relative_path
 from tfzoo.base.values import convert
 from tfzoo.config.config import Config
+from tfzoo.data.loaders import check_count
 from tfzoo.data.module import TextData
-from tfzoo.errors import BadData, BadRun, NotFinite, TfzooError
+from tfzoo.errors import BadRun, NotFinite, TfzooError
 from tfzoo.learning.explain import Explain
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.models.fsdp import load_full_state
@@ -128,11 +129,7 @@ def ready(
     data.prepare_data()
     data.setup("fit")
     for name, rows in data.sets.items() if isinstance(data, TextData) else ():
-        if len(rows) < trainer.world_size:
-            raise BadData(
-                f"{name}: {len(rows)} {data.unit}s are too few for {trainer.world_size} processes; "
-                "use fewer devices"
-            )
+        check_count(f"{name}: {len(rows)} {data.unit}s", len(rows), trainer.world_size)
     tokenizer = getattr(data, config.task.tokenizer_of_data)
     check_fits(config, trainer, tokenizer)
     task = config.task.build(config.recipe, tokenizer)
