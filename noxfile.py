@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.options.sessions = ["tests", "lint", "package"]
 nox.options.error_on_missing_interpreters = False
@@ -34,16 +35,24 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def nightly(session: nox.Session) -> None:
     """The tests that take minutes, then the suite on each processor capability below the best that
-    this machine has, and on the best one with two threads.
+    this machine has, and on the best one with two threads; all of them run, whichever fails.
     """
     session.install(*TESTED, "-e", ".[test,ray]")
     slow = ("-m", "nightly", "-n", "2", "--max-worker-restart", "0", "--timeout", "3600")
-    session.run("pytest", "-q", *slow, "--durations=10", *session.posargs, env=ONE_THREAD)
+    parts = {"slow tests": (("pytest", "-q", *slow, "--durations=10"), ONE_THREAD)}
     best = (session.run("python", "-c", CAPABILITY, silent=True) or "").strip()
     for capability in CAPABILITIES[: CAPABILITIES.index(best) if best in CAPABILITIES else 1]:
         env = {**ONE_THREAD, "ATEN_CPU_CAPABILITY": capability}
-        session.run(*SUITE, *AT_ONCE, *session.posargs, env=env)
-    session.run(*SUITE, *session.posargs, env={"OMP_NUM_THREADS": "2"})
+        parts[capability] = ((*SUITE, *AT_ONCE), env)
+    parts["two threads"] = (SUITE, {"OMP_NUM_THREADS": "2"})
+    failed = []
+    for name, (command, env) in parts.items():
+        try:
+            session.run(*command, *session.posargs, env=env)
+        except CommandFailed:
+            failed.append(name)
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
 
 
 @nox.session
