@@ -204,4 +204,4 @@ class CrossAttention(SelfOrCrossAttention):
             each = x.shape[0] // k.shape[0]
             queries = x.reshape(k.shape[0], each * x.shape[1], x.shape[2])
         y = self.attend(queries, self.queries(queries), k, v, context.memory_mask or Mask())
-        return y.reshape(x.shape)
+        return y if queries is x else y.reshape(x.shape)

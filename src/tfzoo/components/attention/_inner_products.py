@@ -133,7 +133,4 @@ def fused(
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=attn_mask, dropout_p=dropout, scale=scale
     )
-    if empty is None:
-        return out
-    zero = mask.once(("zero", out.dtype, out.device), lambda: out.new_zeros(()))
-    return torch.where(empty, zero, out)
+    return out if empty is None else torch.where(empty, 0.0, out)
