@@ -204,7 +204,7 @@ def test_predictions_are_those_that_test_scored(here):
 
 MISTAKES = [
     ("predict runs/toy/1 toy.yaml --beam 5", "task classification: none"),
-    ("predict runs/toy/1 toy.yaml --format csv", "invalid choice: 'csv'", "tsv"),
+    ("predict runs/toy/1 toy.yaml --format csv", "invalid choice: 'csv'", "mean 'tsv'"),
     ("predict --device cpu runs/toy/1 toy.yaml", "RUN comes first: tfzoo predict RUN [FILE]"),
     ("predict runs/toy/1 none", "no file none"),
     ("predict runs/toy/1 'Mr. Smith'", "echo 'Mr. Smith' | tfzoo predict runs/toy/1"),

@@ -192,6 +192,15 @@ def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_the
     assert rows() == rows(Path("whole"))
 
 
+def test_a_run_that_was_moved_knows_its_best_scores():
+    assert fit("--trainer.max_steps", "3", "--checkpoint.save_top_k", "9") == 0
+    RUN.rename("moved")
+    assert fit("--checkpoint.save_top_k", "9", "--run", "moved") == 0
+    last = torch.load("moved/checkpoints/last.ckpt", weights_only=True)
+    [best] = [one["best_k_models"] for one in last["callbacks"].values() if "best_k_models" in one]
+    assert [Path(file).is_file() for file in best] == [True] * 3, "at steps 3, 6 and 8"
+
+
 def test_a_signal_before_a_validation_leaves_nothing_out(monkeypatch, capsys):
     """Training ends after a validation that is due; also at the last step."""
     assert fit() == 0

@@ -176,6 +176,8 @@ def test_a_sweep_is_repeated_with_other_seeds_in_a_folder_of_its_own(trainings, 
     assert sweep() == 0
     assert sweep("--seeds", "2-3,7") == 2
     assert "runs of seed 1, which --seeds leaves out: --seeds 1,2,3,7 " in capsys.readouterr().err
+    assert sweep("--seeds", "0") == 2
+    assert "--seeds 0: how many, or numbers such as 6-10" in capsys.readouterr().err
     assert sweep("--cell", "0", "--seeds", "3-3") == 2
     assert "runs of seeds 1, 2, which --seeds leaves out" in capsys.readouterr().err
     trainings.trained.clear()

@@ -1,6 +1,7 @@
 """Files of SentencePiece give the ids that ``transformers`` gives."""
 
 import json
+import sys
 from io import BytesIO
 
 import pytest
@@ -10,7 +11,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tests.published_folders import LINES, mixed_lines
 from tfzoo.base.registry import create
 from tfzoo.data.tokenizer import TokenizerPair, found_in, restored
-from tfzoo.errors import BadOption, BadRun
+from tfzoo.errors import BadOption, BadRun, TfzooError
 
 TEXTS = [
     *LINES,
@@ -108,6 +109,12 @@ def test_the_pieces_of_both_languages_in_a_checkpoint_are_tried(tmp_path):
 def test_a_tokenizer_of_a_published_model_needs_its_folder(name):
     with pytest.raises(BadOption, match=f"'{name}' needs the option 'folder'"):
         create("tokenizer", name).train(LINES)
+
+
+def test_that_its_library_is_missing_is_said_before_text_is_read(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(TfzooError, match=r"pip install 'tfzoo\[sentencepiece\]'"):
+        create("tokenizer", "sentencepiece")
 
 
 def spoilt(name, data, apart=False):

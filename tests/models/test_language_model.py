@@ -94,7 +94,8 @@ def test_a_row_ends_with_the_stop_token_and_padding():
     for row, whole in zip(ended.tolist(), free.tolist(), strict=True):
         end = whole.index(stop) + 1 if stop in whole else 6
         assert row == (whole[:end] + [0] * 6)[: len(row)]
-    assert tfzoo.generate(model, TEXT[:1], 6, stop=stop).shape[1] <= 2
+    for several in (stop, torch.tensor(stop), torch.tensor([0, stop])):
+        assert tfzoo.generate(model, TEXT[:1], 6, stop=several).shape[1] <= 2
 
 
 def test_sampling_repeats_with_the_generators_seed_and_follows_the_probabilities():

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,6 @@ from submitit.slurm.slurm import SlurmInfoWatcher, SlurmJob
 
 from tests.sweep.stand_in import Sweep
 from tests.waiting import soon
-from tfzoo.base import loading
 from tfzoo.errors import BadOption, TfzooError
 from tfzoo.sweep.plan.sweep_file import Budget
 from tfzoo.sweep.run import cluster as clusters
@@ -104,8 +104,11 @@ def test_without_slurm_it_says_where_to_start(tmp_path, monkeypatch):
         slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
 
 
-def test_without_its_library_an_engine_says_how_to_install_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize("code", ["import no_such_library", "1 / 0"])
+def test_without_its_library_an_engine_says_how_to_install_it(code, tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 0.2, monkeypatch)
-    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    (tmp_path / "submitit.py").write_text(code, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "submitit", raising=False)
     with pytest.raises(TfzooError, match=r"pip install 'tfzoo\[slurm\]'"):
         slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)

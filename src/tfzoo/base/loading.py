@@ -4,7 +4,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -47,7 +47,13 @@ def task_class(name: str) -> Any:
         return registry("task").entry(name).cls
 
 
-def require(package: str, extra: str) -> None:
-    """Raise TfzooError where a package is not installed; it says how to install the extra."""
-    if find_spec(package) is None:
-        raise TfzooError(f"{package} is not installed: pip install 'tfzoo[{extra}]'")
+def require(package: str, extra: str) -> Any:
+    """Import and return a package. Raises TfzooError where it is not installed, or broken; it says
+    how to install the extra.
+    """
+    try:
+        return import_module(package)
+    except Exception as error:  # whatever a package does when it is imported
+        raise TfzooError(
+            f"cannot import {package} ({error}): pip install 'tfzoo[{extra}]'"
+        ) from error

@@ -65,7 +65,7 @@ def parse_seeds(text: str | None) -> list[int]:
         first, dash, last = part.strip().partition("-")
         ends = [first, last if dash else first]
         if not all(end.isdecimal() for end in ends) or int(ends[0]) > int(ends[1]):
-            raise TfzooError(f"--seeds {text}: whole numbers such as 6-10 or 1,2,5, not {part!r}")
+            raise TfzooError(f"--seeds {text}: how many, or numbers such as 6-10 or 1,2,5")
         if int(ends[1]) - int(ends[0]) >= MAX_SEEDS:
             raise TfzooError(f"--seeds {text}: at most {MAX_SEEDS} seeds")
         found += range(int(ends[0]), int(ends[1]) + 1)

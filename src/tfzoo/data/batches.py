@@ -27,7 +27,7 @@ from tfzoo.masks import Mask
 
 
 @dataclass(kw_only=True)
-class Batch:
+class TensorBatch:
     """Tensors, and what belongs to them, as the attributes of one object.
 
     - ``index``: the row of each example in its split, to restore its order
@@ -57,7 +57,7 @@ def row_lengths(tokens: Tensor, lengths: Tensor | None) -> list[int]:
 
 
 @dataclass(kw_only=True)
-class TextBatch(Batch):
+class TextBatch(TensorBatch):
     """A batch of texts that a model reads as a whole.
 
     - ``tokens`` ``(b n)``: ids and EOS, padded on the right
@@ -141,7 +141,7 @@ def mixed(counters: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 @dataclass(kw_only=True)
-class ParallelBatch(Batch):
+class ParallelBatch(TensorBatch):
     """A batch of sentence pairs, as :class:`tfzoo.TranslationData` yields them. :meth:`collate`
     makes one from lists of ids.
 

@@ -38,7 +38,7 @@ from tfzoo.data.tokenizer import BEFORE, Tokenizer, Vocabulary, token_texts
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs
 
-Numbers = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 
 
 @dataclass(kw_only=True)
@@ -75,14 +75,14 @@ class Items:
     of each part, ``parts`` those of each item, which have a row each or, ``packed``, one row.
     """
 
-    size: Numbers
-    parts: list[Numbers]
+    size: Int64Array
+    parts: list[Int64Array]
     packed = False
 
     def __len__(self) -> int:
         return len(self.parts)
 
-    def lengths(self) -> tuple[Numbers, Numbers]:
+    def lengths(self) -> tuple[Int64Array, Int64Array]:
         """``(items,)``: tokens of each item, and of its longest row; one less, as of texts that are
         counted without EOS.
         """
@@ -91,7 +91,7 @@ class Items:
         return total - 1, (total if self.packed else longest) - 1
 
 
-def in_parts(lengths: Numbers, most: int) -> tuple[Numbers, Numbers, Numbers]:
+def in_parts(lengths: Int64Array, most: int) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Texts of so many tokens in parts of at most ``most``: of each its text, begin and size."""
     counts = -(-lengths // most)
     text = np.repeat(np.arange(len(lengths)), counts)
@@ -99,7 +99,7 @@ def in_parts(lengths: Numbers, most: int) -> tuple[Numbers, Numbers, Numbers]:
     return text, start, np.minimum(most, lengths[text] - start)
 
 
-def runs(values: Numbers) -> list[Numbers]:
+def runs(values: Int64Array) -> list[Int64Array]:
     """The indices of each run of equal values."""
     ends = np.flatnonzero(np.diff(values)) + 1
     return [*filter(len, np.split(np.arange(len(values)), ends))]
@@ -125,7 +125,7 @@ class DocumentDataset(Items):
         *,
         packed: bool = False,
         dropout: TokenDropout | None = None,
-        begins: Numbers | None = None,
+        begins: Int64Array | None = None,
     ) -> None:
         self.sequences, self.special = sequences, special
         self.begins = np.full(len(sequences), special.bos) if begins is None else begins
@@ -164,7 +164,7 @@ class DocumentDataset(Items):
         order = np.argsort(first)
         index, owner = known[order], np.argsort(order)[which]
 
-        def laid_out(values: Numbers, fill: int = 0) -> Numbers:
+        def laid_out(values: Int64Array, fill: int = 0) -> Int64Array:
             matrix = np.full(len(widths) * n, fill, np.int64)
             matrix[non_padding] = values
             return matrix.reshape(-1, n)
@@ -186,7 +186,7 @@ class DocumentDataset(Items):
         )
 
 
-def pack(sizes: Numbers, length: int) -> list[Numbers]:
+def pack(sizes: Int64Array, length: int) -> list[Int64Array]:
     """Rows of at most ``length`` tokens from parts of these sizes, each whole: the longest part
     first, each in the row with the least space that is enough (best fit decreasing).
     """
@@ -315,7 +315,7 @@ CONTINUES = re.compile(r"[^\W_\u2e80-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]")
 """What a token begins with that goes on with a word: a letter or a digit, and no sign of a script
 that is written without spaces.
 """
-Words = Literal["tokens", "words"]
+Masked = Literal["tokens", "words"]
 
 
 @dataclass(frozen=True)
@@ -527,12 +527,12 @@ class MaskedData(DocumentText):
             unknown token.
     """
 
-    def __init__(self, *, mask: Words = "tokens", mask_share: float = 0.15, **text: Any) -> None:
+    def __init__(self, *, mask: Masked = "tokens", mask_share: float = 0.15, **text: Any) -> None:
         super().__init__(**text)
         check_range("data.max_length", self.max_length, ge=3, whole=True)
         check_range("data.mask_share", mask_share, gt=0, lt=1)
-        if mask not in get_args(Words):
-            raise BadOption(f" must be {type_name(Words)}, not {mask!r}", key="data.mask")
+        if mask not in get_args(Masked):
+            raise BadOption(f" must be {type_name(Masked)}, not {mask!r}", key="data.mask")
         self.mask, self.mask_share = mask, mask_share
 
     def items_of(self, name: str, ids: Sentences, held: list[str]) -> MaskedDataset:

@@ -15,6 +15,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from tfzoo.base.loading import require
 from tfzoo.base.registry import Entry, register
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.base.values import check_range
@@ -333,6 +334,8 @@ class Pretrained(Compiled):
     """
 
     transformers_class = "PreTrainedTokenizerFast"
+    extra = ""
+    """The library that it needs beside ``tokenizers``."""
 
     read: ClassVar[Any] = staticmethod(state_of)
     """The state of a folder's tokenizer."""
@@ -340,6 +343,8 @@ class Pretrained(Compiled):
 
     def __init__(self, *, folder: str | None = None, sha256: str | None = None) -> None:
         self.folder, self.sha256 = folder, sha256
+        if self.extra:
+            require(self.extra, self.extra)
 
     def train(self, lines: Iterable[str]) -> None:
         """Read the folder."""
@@ -400,10 +405,11 @@ class SentencePiece(Pretrained):
     Raises:
         BadOption: in ``train``: there is no ``folder``.
         BadRun: in ``train``: the folder has no such files, or they are damaged or others.
-        TfzooError: in ``train``: the library is not installed.
+        TfzooError: the library is not installed.
     """
 
     transformers_class = "MarianTokenizer"
+    extra = "sentencepiece"
     read = staticmethod(sentencepiece_of)
 
     def of_target(self) -> SentencePiece:

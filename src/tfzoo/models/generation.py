@@ -27,7 +27,7 @@ def generate(
     temperature: float = 0.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    stop: int | Sequence[int] | None = None,
+    stop: int | Sequence[int] | Tensor | None = None,
     pad: int | None = None,
     prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
@@ -74,6 +74,8 @@ def generate(
     check_options(max_new_tokens, temperature, top_k, top_p, beam, length_penalty)
     if hasattr(model, "encode"):
         raise BadOption("generate continues text; tfzoo.search.search is for models with a source")
+    if isinstance(stop, Tensor):
+        stop = stop.flatten().tolist()
     stops = [stop] if isinstance(stop, int) else list(stop or [])
     for one in stops:
         check_range("stop", one, ge=0, whole=True)

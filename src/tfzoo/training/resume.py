@@ -18,6 +18,7 @@ from tfzoo.errors import BadRun
 from tfzoo.runs.checkpoints import LAST
 from tfzoo.training.processes import Processes
 from tfzoo.training.progress import MetricsFile, validation_scores
+from tfzoo.training.trainer import BestCheckpoint
 
 
 class LastCheckpoint(Checkpoint):
@@ -211,6 +212,11 @@ class Resume(L.Callback):
         self.scores, self.start = kept.get("scores", {}), checkpoint["global_step"]
         if trainer.is_global_zero:
             self.file.go_on(kept.get("rows", 0))
+        for one in trainer.checkpoint_callbacks:
+            state = checkpoint["callbacks"].get(one.state_key)
+            if isinstance(one, BestCheckpoint) and state:
+                here = moved(state, state["dirpath"], str(one.dirpath))
+                checkpoint["callbacks"][one.state_key] = here
         task: Any = pl_module
         task.batches = task.batches * before // now  # of each process
         loops = checkpoint["loops"]["fit_loop"]
@@ -236,6 +242,15 @@ class Resume(L.Callback):
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
             self.scores = validation_scores(trainer)
+
+
+def moved(state: Any, before: str, now: str) -> Any:
+    """The state of a callback whose folder was moved from one path to another: Lightning otherwise
+    forgets the best score.
+    """
+    if isinstance(state, dict):
+        return {moved(key, before, now): moved(one, before, now) for key, one in state.items()}
+    return state.replace(before, now) if isinstance(state, str) else state
 
 
 def loop_state(done: int, epoch_batches: int, passed: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Literal
 from tfzoo.base.registry import register
 from tfzoo.data.sets import Drawn
 
-Numbers = tuple[int, ...]
+Sentence = tuple[int, ...]
 
 SMALL = 100
 """Every number below this occurs in training."""
@@ -110,19 +110,19 @@ def german_number(number: int) -> str:
     return "eins" if number == 1 else GERMAN[number]
 
 
-def belongs(sentence: Numbers, split: str, seed: int) -> bool:
+def belongs(sentence: Sentence, split: str, seed: int) -> bool:
     """Whether a sentence belongs to a split: a function of the sentence and the seed."""
     digest = blake2b(f"{seed} {sentence}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % 100 in PERCENT[split]
 
 
-def sample(split: str, size: int, seed: int) -> list[Numbers]:
+def sample(split: str, size: int, seed: int) -> list[Sentence]:
     """``size`` sentences of one or two numbers that belong to a split; distinct, except in
     training.
     """
     random = Random(f"numbers {split} {seed}")
-    sentences: list[Numbers] = []
-    seen: set[Numbers] = set()
+    sentences: list[Sentence] = []
+    seen: set[Sentence] = set()
     while len(sentences) < size:
         bounds = [10 ** random.randint(1, 6) for _ in range(random.randint(1, 2))]
         # Keep the bounds when a sentence is rejected, so that all are equally frequent. With small
@@ -137,7 +137,7 @@ def sample(split: str, size: int, seed: int) -> list[Numbers]:
     return sentences
 
 
-def include_small_numbers(train: list[Numbers], seed: int) -> None:
+def include_small_numbers(train: list[Sentence], seed: int) -> None:
     """Make every number below 100 occur in training. A small training set may miss some; each
     replaces a sentence whose own small numbers occur elsewhere.
     """
@@ -149,7 +149,7 @@ def include_small_numbers(train: list[Numbers], seed: int) -> None:
         place = next(
             i for i, s in enumerate(train) if all(n >= SMALL or counts[n] > s.count(n) for n in s)
         )
-        sentence: Numbers = (missing,)
+        sentence: Sentence = (missing,)
         while not belongs(sentence, "train", seed):
             sentence = (missing, random.randrange(10**6))
         counts.subtract(train[place])
@@ -157,11 +157,11 @@ def include_small_numbers(train: list[Numbers], seed: int) -> None:
         train[place] = sentence
 
 
-def sample_long(train: list[Numbers], size: int, seed: int) -> list[Numbers]:
+def sample_long(train: list[Sentence], size: int, seed: int) -> list[Sentence]:
     """Distinct sentences of three to five numbers, each as probable as it is in training."""
     random = Random(f"numbers long {seed}")
     numbers = [number for sentence in train for number in sentence]
-    sentences: dict[Numbers, None] = {}
+    sentences: dict[Sentence, None] = {}
     while len(sentences) < size:
         sentences[tuple(random.choices(numbers, k=random.randint(3, 5)))] = None
     return list(sentences)

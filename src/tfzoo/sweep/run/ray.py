@@ -1,7 +1,6 @@
 """The runs of a sweep as tasks of a Ray cluster. A run whose machine is lost resumes elsewhere."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, on_chan
     time. Without ``jobs`` as many runs start as the cluster has room for. Returns as
     :func:`tfzoo.sweep.run.local.run` does; after a signal the runs end with a checkpoint.
     """
-    require("ray", "ray")
-    ray: Any = import_module("ray")
+    ray = require("ray", "ray")
     try:
         ray.init(log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError) as error:

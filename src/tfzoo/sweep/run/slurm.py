@@ -6,7 +6,6 @@ import json
 import math
 import shutil
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +38,13 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, on_chan
 
     Returns 0, or the exit code of the signal that interrupted the waiting; the jobs continue.
     """
-    require("submitit", "slurm")
+    submitit = require("submitit", "slurm")
     if not (shutil.which("sbatch") and shutil.which("srun")):
         raise BadOption(
             "--engine slurm needs SLURM's commands (sbatch, srun, sacct), which are not on this "
             "machine: start the sweep where you submit jobs"
         )
-    array = Array(import_module("submitit"), plan, folder, on_change, jobs)
+    array = Array(submitit, plan, folder, on_change, jobs)
     array.find(runs)
     code = array.finish([one for one in runs if one.number not in array.waiting], len(runs))
     if array.waiting:
