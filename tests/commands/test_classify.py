@@ -262,9 +262,3 @@ def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
     monkeypatch.setattr(sys, "stdout", answers)
     assert main(["predict", "runs/toy/1"]) == 0
     assert [line.split("\t")[0] for line in answers.getvalue().splitlines()] == ["0", "NUM"]
-
-
-def test_predict_is_one_process(here, capsys, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert main(typed("predict runs/toy/1 toy.yaml")) == 2
-    assert "predict runs in one process: start it without torchrun" in capsys.readouterr().err

@@ -3,13 +3,13 @@
 from argparse import ArgumentParser, Namespace
 
 from tfzoo.base.kinds import KINDS
+from tfzoo.base.loading import require
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import COMMANDS, command
 from tfzoo.config.config import class_names, sections
 from tfzoo.config.recipe import CLASSES, TOP, packaged_recipes, packaged_sweeps
-from tfzoo.errors import TfzooError
 from tfzoo.models import architectures
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -32,10 +32,7 @@ def completion_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Print the script of a shell."""
-    try:
-        import shtab
-    except ImportError:
-        raise TfzooError("completion needs shtab: pip install 'tfzoo[completion]'") from None
+    shtab = require("shtab", "completion")
     print_result(shtab.complete(every_command(), given.shell).rstrip())
     return 0
 

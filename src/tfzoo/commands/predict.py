@@ -116,16 +116,12 @@ def predict_parser() -> CommandParser:
 
 def check(given: Namespace) -> None:
     """Check the arguments before the weights are read."""
-    if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise TfzooError("predict runs in one process: start it without torchrun or srun")
     given.trained.task.Options(**options_of(given))
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
     if given.file and not os.path.isfile(given.file):  # pathlib raises where a name is too long
         piped = f"{shlex.join(['echo', given.file])} | tfzoo predict {given.run}"
         raise BadData(f"no file {given.file}. A text is piped in: {piped}")
-    if not given.file and sys.stdin is None:
-        raise BadData("standard input is closed: name a file")
 
 
 def load_task(trained: TrainedRun, device: str | None) -> Any:

@@ -221,7 +221,7 @@ class Lines(L.LightningModule):
             BadOption: the model is not tfzoo's, or no layer has a map.
         """
         model, pairs = self.model, len(self.text_names) > 1
-        line: Any = checked_lines([text], pairs)[0] if pairs else text
+        (line,) = checked_lines([text], pairs)
         check_attention(self, line)
         notes: list[str] = []
         batches = self.line_batches(
@@ -263,10 +263,8 @@ class Lines(L.LightningModule):
         return found
 
 
-def check_attention(task: Any, text: object) -> None:
-    """Check that ``text`` is one text, and that the task's model is tfzoo's and has a map."""
-    if not isinstance(text, str):
-        raise BadData(f"attention takes one text, a string, not {type(text).__name__}")
+def check_attention(task: Any, text: str) -> None:
+    """Check that ``text`` is not empty, and that the task's model is tfzoo's and has a map."""
     if not text.strip():
         raise BadData("attention: the text is empty; give a sentence")
     if task.foreign:

@@ -364,8 +364,6 @@ class Calls(TorchFunctionMode):
         enable_gqa: bool = False,
     ) -> Tensor:
         """``(b h q c), (b h k c), (b h k e) -> (b h q e)``"""
-        if query.dim() != 4:
-            raise BadOption(f"swappable: queries must be (b h q c), not {tuple(query.shape)}")
         if is_causal and (attn_mask is not None or query.shape[2] == 1):  # attend drops these
             causal = query.new_ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
             mask = causal if attn_mask is None else attn_mask
