@@ -203,7 +203,7 @@ def test_predictions_are_those_that_test_scored(here):
 
 
 MISTAKES = [
-    ("predict runs/toy/1 toy.yaml --beam 5", "task classification: none"),
+    ("predict runs/toy/1 toy.yaml --beam 5", "no option '--beam'"),
     ("predict runs/toy/1 toy.yaml --format csv", "invalid choice: 'csv'", "mean 'tsv'"),
     ("predict --device cpu runs/toy/1 toy.yaml", "RUN comes first: tfzoo predict RUN [FILE]"),
     ("predict runs/toy/1 none", "no file none"),
@@ -213,7 +213,7 @@ MISTAKES = [
     ("predict runs/toy/1 latin", "latin, line 2: not UTF-8"),
     ("predict runs/toy/1 torn.gz", "torn.gz: damaged"),
     ("predict runs/toy/1 --max-tokens 0", "--max-tokens must be at least 1"),
-    ("score runs/toy/1 train", "no data named 'train'", "--data.test FILE"),
+    ("score runs/toy/1 train", "invalid choice: 'train'", "test"),
     ("score runs/toy/1 validation --predictions tsv", "leave validation out"),
     ("score runs/toy/1 --model.pooling max", "the run is trained"),
     ("score runs/toy/1 --config more.yaml", "more.yaml: model.window: the run is trained"),

@@ -7,11 +7,6 @@ from typing import Any
 from tfzoo.base.registry import registry
 
 
-def format_number(value: float) -> str:
-    """Format a number with four digits, and large whole numbers with all digits."""
-    return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1000 else f"{value:.4g}"
-
-
 @cache
 def factors() -> Mapping[str, int]:
     """What makes percentages of the scores that tasks declare as ``shares`` or ``percentages``."""
@@ -34,7 +29,11 @@ def format_score(name: str, value: float, interval: tuple[float, float] | None =
     '90 % (85 to 93)'
     """
     factor = factors().get(name.rpartition("/")[2])
-    said = format_number(value) if factor is None else f"{factor * value:.4g} %"
+    said = f"{(factor or 1) * value:.4g}"
+    if factor is not None:
+        said += " %"
+    elif value.is_integer() and abs(value) >= 1000:
+        said = f"{value:,.0f}"
     if interval is None:
         return said
     low, high = (f"{one * (factor or 1):.3g}" for one in interval)

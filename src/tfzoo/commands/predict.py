@@ -66,16 +66,10 @@ class PredictParser(CommandParser):
         if words[0].startswith("-"):
             raise TfzooError("RUN comes first: tfzoo predict RUN [FILE] (tfzoo predict --help)")
         trained = TrainedRun(words[0])
-        self.task = trained.task
-        add_options(self, self.task)
+        add_options(self, trained.task)
         given = super().parse(words)
         given.trained = trained
         return given
-
-    def similar(self, option: str) -> str:
-        own = [f"--{name.replace('_', '-')}" for name in get_type_hints(self.task.Options)]
-        said = f" Options of the task {self.task.entry.name}: {', '.join(own) or 'none'}"
-        return super().similar(option) + said * option.startswith("-")
 
 
 def predict(given: Namespace) -> int:
@@ -217,12 +211,14 @@ def score_parser() -> CommandParser:
         "data",
         metavar="DATA",
         nargs="?",
+        choices=[*SETS],
         default="test",
         help=f"{' or '.join(SETS)} (default: test)",
     )
     parser.add_argument(
         "--predictions",
         metavar="F",
+        choices=FORMATS,
         help=f"also write {' or '.join(FORMATS)}: text, prediction and reference of each test set, "
         "one row per item in its order, to predictions/<name>.<F> in the run's folder",
     )

@@ -19,16 +19,14 @@ from tfzoo.runs import checkpoints
 
 DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes"})
 """Options of a model that follow from its tokenizer."""
-UNKNOWN_SETTINGS: Mapping[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0,)),
-    **dict.fromkeys(("encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)),
-    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"), (1,)),
-    **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens"), ()),
-    **dict.fromkeys(("sequence_bias", "exponential_decay_length_penalty", "do_sample"), (False,)),
-    **{"length_penalty": (1,), "early_stopping": (False,)},
-}
-"""Settings of ``generate`` of ``transformers`` that change what it writes and that no search of
-tfzoo has as they are there, and the values with which they change nothing.
+UNKNOWN_SETTINGS = (
+    *("min_length", "min_new_tokens", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"),
+    *("diversity_penalty", "repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"),
+    *("suppress_tokens", "begin_suppress_tokens", "sequence_bias", "do_sample"),
+    *("exponential_decay_length_penalty", "length_penalty", "early_stopping"),
+)
+"""Settings of ``generate`` of ``transformers`` that change what it writes, but for 0, 1 and nothing
+as values, and that no search of tfzoo has as they are there.
 """
 
 
@@ -45,7 +43,7 @@ def read(folder: Path) -> dict[str, Any]:
         spec, state = found_in(folder)
     model, state_dict, beside = read_weights(folder, published)
     task = task_of(published)
-    labels = list(published.classes)
+    labels, texts = list(published.classes), at(config, f"{TASK_PARAMS}.tfzoo.texts")
     kept = {
         "format": checkpoints.FORMAT,
         "task": task,
@@ -58,7 +56,8 @@ def read(folder: Path) -> dict[str, Any]:
             "tokenizer": spec,
             "state": state,
             "labels": labels,
-            "texts": texts_read(config) if labels else ["text"],
+            # of a classifier that tfzoo exported; transformers has no key for it
+            "texts": texts if labels and isinstance(texts, list) else ["text"],
         },
         "batches": 0,
     }
@@ -72,15 +71,6 @@ def read(folder: Path) -> dict[str, Any]:
         cls: Any = registry("task").entry(task).cls
         cls.complete(found, folder)
     return found
-
-
-def texts_read(config: Mapping[str, Any]) -> list[Any]:
-    """The names of the texts that a classifier reads: two where ``config.json`` says
-    ``{"task_specific_params": {"tfzoo": {"texts": [...]}}}``, as an export of tfzoo does;
-    ``transformers`` has no key for it.
-    """
-    said = at(config, f"{TASK_PARAMS}.tfzoo.texts")
-    return said if isinstance(said, list) else ["text"]
 
 
 def options_of(model: Model) -> dict[str, Any]:
@@ -132,8 +122,8 @@ def generation_settings(folder: Path) -> dict[str, Any]:
     said = {**config_of(folder), **json_of(folder / "generation_config.json")}
     unknown = [
         f"{key}: {said[key]}"
-        for key, nothing in UNKNOWN_SETTINGS.items()
-        if said.get(key) is not None and said[key] not in (*nothing, [])
+        for key in UNKNOWN_SETTINGS
+        if said.get(key) is True or said.get(key) not in (None, 0, 1, [])
     ]
     if unknown:
         notify(

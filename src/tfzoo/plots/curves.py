@@ -205,13 +205,13 @@ def draw_panel(axes: Axes, panel: Sequence[str], runs: Sequence[RunMetrics]) -> 
         if name == run.monitor and (best := run.best()) is not None:
             value = "" if several else f": {format_score(name, best[1])} at step {best[0]:,}"
             colour = style["color"] if several else INK
-            axes.plot(*best, **BEST, color=colour, zorder=4, label=f"best checkpoint{value}")
+            axes.plot(*best, **BEST, color=colour, label=f"best checkpoint{value}")
     last = panel[0].rpartition("/")[2] if panel else ""
     title = "loss" if len(panel) > 1 else "learning rate" if last == "lr" else "".join(panel)
     axes.set_title(escape_dollars(title + " (nats)" * (last == "loss")))
     axes.set_xlabel("optimiser steps")
     axes.set_xlim(left=0)
-    axes.locator_params("x", nbins=5, steps=[1, 2, 5, 10], integer=True)
+    axes.locator_params("x", nbins=5, integer=True)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     if factor := factors().get(last):
         axes.yaxis.set_major_formatter(lambda value, _: f"{factor * value:g} %")

@@ -16,7 +16,6 @@ from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.plots.style import (
     COLOURS,
-    GRID,
     escape_dollars,
     heat_map,
     line_style,
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 Array = NDArray[Any]
-LIMITS = {"dim": (1, 4096), "heads": (1, 64), "length": (2, 2048)}
-"""The smallest and the largest sizes that are drawn: a bias has ``heads * length^2`` numbers."""
+MOST = 4096
+"""The largest size that is drawn."""
 MOST_LINES = 8
 """The most heads of a bias that have a line."""
 WIDTH, HEIGHT = 9.0, 3.3
@@ -67,7 +66,7 @@ def position_figure(
     ['angles: cosine by position', 'score of two equal vectors']
     """
     for name, value in (("dim", dim), ("heads", heads), ("length", length)):
-        check_range(name, value, ge=LIMITS[name][0], le=LIMITS[name][1], whole=True)
+        check_range(name, value, ge=1, le=MOST, whole=True)
     entry, options = registry("position").options(spec)
     hooks = [hook for hook in DRAW if getattr(entry.cls, hook) is not getattr(Position, hook)]
     if not hooks:
@@ -101,8 +100,8 @@ def draw_embedding(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> N
     norms = np.linalg.norm(vectors, axis=-1)
     units = vectors[norms > 0] / norms[norms > 0, None]  # a zero vector is similar to none
     draw_line(right, *by_distance(units @ units.T), COLOURS[0])
-    right.set(title="similarity of two positions", ylabel="cosine", ylim=(-1.05, 1.05))
-    right.set(xlabel="distance (tokens)", xlim=(0, length - 1))
+    right.set(title="similarity of two positions", ylabel="cosine")
+    right.set(xlabel="distance (tokens)")
 
 
 def draw_rotation(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> None:
@@ -118,8 +117,7 @@ def draw_rotation(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> No
     scores = array(rotated @ rotated[0] / width)
     draw_line(right, np.arange(length), scores, scores, scores, COLOURS[0])
     right.set(title="score of two equal vectors", ylabel="score / squared length")
-    right.set(xlabel="distance (tokens)", xlim=(0, length - 1))
-    right.axhline(0, color=GRID, zorder=0)
+    right.set(xlabel="distance (tokens)")
 
 
 def draw_bias(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> None:
@@ -137,8 +135,7 @@ def draw_bias(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> None:
         style = line_style(head)["color"]
         draw_line(right, *by_distance(values, both=True), style, f"head {head}")
     right.set(title="bias of each head", xlabel="key position \N{MINUS SIGN} query position")
-    right.set_xlim(1 - length, 0 if sizes["causal"] else length - 1)
-    right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    right.legend()
 
 
 DRAW = {"embed": draw_embedding, "angles": draw_rotation, "bias": draw_bias}

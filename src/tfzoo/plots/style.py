@@ -118,16 +118,11 @@ def pixels(figure: Figure) -> NDArray[np.uint8]:
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)
 
 
-def check_suffix(path: str | Path) -> None:
-    """Check that a picture can be written in the format that the file's suffix names."""
-    if Path(path).suffix.removeprefix(".").lower() not in SUFFIXES:
-        raise TfzooError(f"{path}: the file's suffix chooses its format: .{', .'.join(SUFFIXES)}")
-
-
 def save(figure: Figure, path: Path) -> None:
     """Write a figure in the format that the file's suffix names, as :func:`picture` draws it."""
-    check_suffix(path)
     suffix = path.suffix.removeprefix(".").lower()
+    if suffix not in SUFFIXES:
+        raise TfzooError(f"{path}: the file's suffix chooses its format: .{', .'.join(SUFFIXES)}")
     content = picture(figure, suffix)
     with output(path) as place:
         place.write_bytes(content)
@@ -180,16 +175,14 @@ def render(template: Path, *, served: bool = False, **given: object) -> str:
     writes ``script`` where it belongs. All other text is escaped.
 
     Args:
-        served: the page may ask its own server, show the answer in a frame, and have the icon
-            that browsers ask for.
+        served: the page may ask its own server, and show the answer in a frame.
     """
     style = (PAGES / "base.css").read_text("utf-8") + beside(template, ".css")
     script = beside(template, ".js")
     own = "'self'" if served else "'none'"
-    pictures = own if served else "data:"
     policy = (
         f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
-        f"frame-src {own}; img-src {pictures}; connect-src {own}; base-uri 'none'; "
+        f"frame-src {own}; img-src data:; connect-src {own}; base-uri 'none'; "
         f"form-action {own}"
     )
     environment = Environment(

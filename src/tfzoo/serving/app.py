@@ -122,10 +122,6 @@ def add_routes(app: FastAPI, model: Model, run: str) -> None:
     async def page() -> str:
         return first
 
-    @app.get("/favicon.ico", status_code=204, include_in_schema=False)
-    async def icon() -> None:
-        """There is none; browsers ask for it all the same."""
-
     @app.post(SHOW, response_class=HTMLResponse, include_in_schema=False)
     async def show(request: Request) -> str:
         form = parse_qs((await request.body()).decode("utf-8", "replace"))

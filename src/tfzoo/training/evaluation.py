@@ -8,11 +8,11 @@ from typing import Any
 from tfzoo.base.files import replacing
 from tfzoo.base.processes import rank
 from tfzoo.base.scores import format_scores, logged_scores
-from tfzoo.base.terminal import FORMATS, notify, print_table, relative_path, row_line
+from tfzoo.base.terminal import notify, print_table, relative_path, row_line
 from tfzoo.base.values import leaves
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import TOP, Source
-from tfzoo.errors import BadRun, TfzooError, UnknownName
+from tfzoo.errors import BadRun, TfzooError
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.runs.folder import write_summary
 from tfzoo.runs.machine import environment, peak_memory
@@ -47,18 +47,16 @@ def evaluate(
     Raises:
         BadRun: no such run, or a damaged checkpoint.
         BadRecipe: a bad option, or one that would change the model.
-        TfzooError: no such device, data or format, no test set, nothing that was scored, or
+        TfzooError: no such device, no test set, nothing that was scored, or
             predictions of a run that has no folder.
     """
-    if what not in SETS:
-        raise UnknownName("data", what, SETS, "a file is named by --data.test FILE")
     stage, run = SETS[what], TrainedRun(name)
     shown, folder = relative_path(run.path), run.folder
     if folder and not os.access(folder, os.W_OK):
         notify(f"{relative_path(folder)} may not be written: nothing is kept there")
         folder = None
     if predictions:
-        check_predictions(predictions, stage, shown, folder)
+        check_predictions(stage, shown, folder)
     notify(f"checkpoint: {shown}")
     config = configuration(run, overrides, device, trust)
     data, task = config.make_data(), load(run, device=device)
@@ -93,10 +91,8 @@ def evaluate(
     return 0
 
 
-def check_predictions(form: str, stage: str, run: str, folder: Path | None) -> None:
+def check_predictions(stage: str, run: str, folder: Path | None) -> None:
     """Check ``--predictions`` before anything is scored."""
-    if form not in FORMATS:
-        raise UnknownName("format", form, FORMATS)
     if stage != "test":
         raise TfzooError("--predictions are those of test sets: leave validation out")
     if folder is None:

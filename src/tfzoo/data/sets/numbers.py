@@ -1,6 +1,5 @@
 """Number words to translate: a generated data set."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -11,9 +10,6 @@ from tfzoo.base.registry import register
 from tfzoo.data.sets import Drawn
 
 Sentence = tuple[int, ...]
-
-SMALL = 100
-"""Every number below this occurs in training."""
 
 PERCENT = {"val": range(0, 10), "test": range(10, 20), "train": range(20, 100)}
 """A hash assigns each sentence of one or two numbers to one of 100 buckets, and so to a split."""
@@ -31,9 +27,9 @@ class NumberWords(Drawn):
     other split except ``long``.
 
     ``train``, ``val``, ``test``, ``long`` are the sizes of the splits. No sentence is in two of
-    them, and every number below 100 occurs in training. Training repeats short sentences as often
-    as they are sampled; those of ``val`` and ``test`` are distinct. A sentence of ``long`` is three
-    to five numbers from training (with equal probability): longer than any sentence in training.
+    them. Training repeats short sentences as often as they are sampled; those of ``val`` and
+    ``test`` are distinct. A sentence of ``long`` is three to five numbers from training (with equal
+    probability): longer than any sentence in training.
 
     Raises:
         BadOption: ``train`` is under 100, or another size under 1.
@@ -44,7 +40,7 @@ class NumberWords(Drawn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("train", ge=SMALL)
+        self.check("train", ge=100)
         self.check("long")
         self.sizes["long"] = self.long
         self.languages = "en", self.language
@@ -53,7 +49,6 @@ class NumberWords(Drawn):
         """Pairs of sentences by split: train, val, test, long."""
         drawn = ("train", "val", "test")
         splits = {split: sample(split, self.sizes[split], seed) for split in drawn}
-        include_small_numbers(splits["train"], seed)
         target, plus = WORDS[self.language]
         splits["long"] = sample_long(splits["train"], self.long, seed)
         return {
@@ -135,26 +130,6 @@ def sample(split: str, size: int, seed: int) -> list[Sentence]:
                     seen.add(sentence)
                 break
     return sentences
-
-
-def include_small_numbers(train: list[Sentence], seed: int) -> None:
-    """Make every number below 100 occur in training. A small training set may miss some; each
-    replaces a sentence whose own small numbers occur elsewhere.
-    """
-    random = Random(f"numbers small {seed}")
-    counts = Counter(number for sentence in train for number in sentence)
-    for missing in range(SMALL):
-        if counts[missing]:
-            continue
-        place = next(
-            i for i, s in enumerate(train) if all(n >= SMALL or counts[n] > s.count(n) for n in s)
-        )
-        sentence: Sentence = (missing,)
-        while not belongs(sentence, "train", seed):
-            sentence = (missing, random.randrange(10**6))
-        counts.subtract(train[place])
-        counts.update(sentence)
-        train[place] = sentence
 
 
 def sample_long(train: list[Sentence], size: int, seed: int) -> list[Sentence]:

@@ -215,7 +215,8 @@ def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
         Comparison(
             labels,
             name(axes, labels, base),
-            baseline_name(setting, base),
+            # its labels on the axes on which the cell differs from it
+            ", ".join([b for a, b in zip(setting, base, strict=True) if a != b] or base),
             own,
             scores.of(base),
             (),
@@ -345,13 +346,6 @@ def name(axes: Collection[str], labels: Mapping[str, str], base: Setting) -> str
         for axis, label in labels.items()
         if label != dict(zip(axes, base, strict=True))[axis]
     )
-
-
-def baseline_name(setting: Setting, base: Setting) -> str:
-    """The baseline's labels on the axes on which a cell differs from it."""
-    return ", ".join(
-        other for own, other in zip(setting, base, strict=True) if own != other
-    ) or ", ".join(base)
 
 
 def axis_name(axes: Iterable[str], axis: str) -> str:
