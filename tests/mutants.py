@@ -22,11 +22,11 @@ import pytest
 from tests.testing.mutations import Mutation, mutations, sample
 from tests.testing.patching import ROOT, SOURCE, apply
 
-TESTS = ("tests/test_search.py", "tests/test_masks.py", "tests/models", "tests/tasks")
-OPTIONS = (
-    *("-q", "-p", "no:cacheprovider", "-m", "not nightly and not gpu"),
-    *("-k", "not export and not compile"),
+TESTS = (
+    *("tests/test_search.py", "tests/test_masks.py", "tests/models", "tests/tasks"),
+    *("tests/runs/test_published.py", "tests/exporting/test_transformers.py"),
 )
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not nightly and not gpu", "-k", "not compile")
 LOADED = ("lightning.pytorch", "sacrebleu", "tokenizers", "torch._dynamo", "transformers")
 """Loaded once, before this process is forked."""
 ENDS = {0: "survived", 1: "killed", 5: "run by no test", None: "timeout"}

@@ -76,12 +76,12 @@ def test_a_mask_of_inference_mode_can_be_trained_with():
 def test_masks_of_all_kinds_are_combined():
     allowed = torch.rand(2, 1, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
     keys = torch.arange(5) < torch.tensor([[5], [3]])
-    mask = Mask(True, keys, start=1, allowed=allowed)
-    triangle = torch.ones(3, 5, dtype=torch.bool).tril(1)
-    wanted = allowed & triangle & keys[:, None, None]
-    assert torch.equal(mask.boolean(3, 5, CPU), wanted)
-    rows = torch.tensor([1, 1, 0])
-    assert torch.equal(mask.select(rows).boolean(3, 5, CPU), wanted[rows])
+    triangle, rows = torch.ones(3, 5, dtype=torch.bool).tril(1), torch.tensor([1, 1, 0])
+    for some in (allowed, allowed[:1]):
+        mask, wanted = Mask(True, keys, 1, some), some & triangle & keys[:, None, None]
+        for one, expected in ((mask, wanted), (mask.select(rows), wanted[rows])):
+            assert torch.equal(one.boolean(3, 5, CPU), expected)
+            assert torch.equal(one.pairs(3, 5).dense(3, 5, CPU), expected)
     shared = Mask(allowed=allowed[:1])
     assert torch.equal(shared.select(rows).boolean(3, 5, CPU), allowed[:1])
 

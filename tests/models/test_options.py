@@ -8,6 +8,7 @@ import pytest
 import tfzoo
 from tfzoo.components.mixer.multihead import SelfAttention
 from tfzoo.errors import BadOption, Clash, UnknownName
+from tfzoo.models.architectures.config import MODELS
 from tfzoo.models.options import STACK_KEYS, StackOptions
 
 NAN, INF = float("nan"), float("inf")
@@ -64,6 +65,17 @@ def test_a_layer_has_the_options_that_are_not_of_a_whole_stack():
     layer = inspect.signature(tfzoo.DecoderLayer).parameters
     options = {field.name for field in fields(StackOptions)}
     assert options & layer.keys() == options - {*STACK_KEYS}
+
+
+BASE = {"dim": 512, "heads": 8, "layers": 6, "scale_embeddings": True}
+"""Vaswani et al. 2017, table 3 and section 3.4."""
+
+
+def test_what_is_not_given_is_as_in_the_base_model():
+    stacks = [tfzoo.Encoder, tfzoo.Decoder, tfzoo.EncoderLayer, tfzoo.DecoderLayer]
+    for cls in [*stacks, *MODELS.values()]:
+        for key, one in inspect.signature(cls).parameters.items():
+            assert one.default in (BASE.get(key, one.default), one.empty), (cls, key)
 
 
 def test_the_norm_of_embeddings_mixes_no_tokens():

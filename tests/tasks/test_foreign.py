@@ -89,10 +89,11 @@ def test_what_is_no_logits_is_said_by_shape(texts):
 
 def test_a_translator_of_ones_own_has_the_loss_of_tfzoos(pairs, tmp_path):
     tokenizers = pairs.tokenizers
-    with pytest.warns(UserWarning, match="has no max_positions, init_cache, decode_step"):
+    with pytest.warns(UserWarning, match="has no max_positions, init_cache, decode_step") as told:
         task = tfzoo.TranslationTask(
             Wrapped(len(tokenizers.target)), tokenizers, optim=tfzoo.Optim(label_smoothing=0.1)
         )
+    assert told[0].filename == __file__
     lightning = trainer()
     lightning.fit(task, datamodule=pairs)
     scores = lightning.validate(task, datamodule=pairs, verbose=False)[0]

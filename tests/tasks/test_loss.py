@@ -14,6 +14,8 @@ from tfzoo.testing.training import example
 
 LOGITS = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
 LABEL = torch.tensor([0, 1, 2, 3, 1, 1])
+ERRORS = {"loss", "perplexity", "bits_per_byte", "calibration_error", "mse", "mae"}
+"""Scores of which less is better."""
 
 
 def test_without_smoothing_it_is_torchs_cross_entropy():
@@ -109,3 +111,4 @@ def test_what_knows_nothing_scores_as_badly_as_a_constant_or_worse(name):
     task, data = example(registry("task").entry(name))
     assert 0 < task.constant_loss(data) <= task.untrained_scores.get("loss", math.inf) + 1e-6
     assert task.untrained_scores.keys() <= task.higher_is_better.keys()
+    assert {key for key, up in task.higher_is_better.items() if up == (key in ERRORS)} == set()

@@ -48,6 +48,14 @@ def test_no_threshold_has_a_larger_micro_f1_than_the_chosen_one():
         p, y = probability.reshape(-1), label.reshape(-1)
         best = max(float(f1(p > threshold, y)) for threshold in [0.0, *p])
         assert float(f1(p > chosen, y)) == (pytest.approx(best) if label.any() else 0)
+        assert label.any() or chosen == 0.5
+
+
+def test_a_threshold_parts_neighbouring_numbers():
+    upper = torch.linspace(-4, -1, 99, dtype=torch.float64)
+    for pair in torch.stack([upper, upper.nextafter(upper - 1)], 1).split(1):
+        more, less = pair.sigmoid()[0]
+        assert less <= best_threshold(pair, torch.tensor([[1, 0]])) < more or less == more
 
 
 def test_labels_are_ranked_by_logits_whose_probabilities_round_to_1():

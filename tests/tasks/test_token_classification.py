@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import tfzoo
+from tests.exact import close
 from tests.published_folders import LEARNT, save_tokenizer
 from tests.scored import task_with, values_of
 from tfzoo.base.registry import create
@@ -193,6 +194,20 @@ def test_answers_and_lines_say_the_same():
     for answer in answers:
         spans = [Span(one["label"], one["start"], one["end"]) for one in answer.spans]
         assert spans == spans_of(answer.labels)
+
+
+def test_the_loss_of_words_is_torchs_and_smooths_labels_in_training_alone():
+    task, data = small()
+    task.optim.label_smoothing, batch = 0.3, data.sets["val"][[0, 1, 2]]
+    batch.places[0, 1] = -1  # as in a truncated text
+    read = (batch.label >= 0) & (batch.places >= 0)
+    logits = torch.randn(*read.shape, 4, dtype=torch.float64)
+    for training, smoothing in ((True, 0.3 * 4 / 3), (False, 0.0)):  # torch's is of all classes
+        losses, counted = task.train(training).losses(logits, batch)
+        kept = logits[read], batch.label[read]
+        wanted = nn.functional.cross_entropy(*kept, reduction="none", label_smoothing=smoothing)
+        close(losses, torch.zeros(read.numel()).double().masked_scatter(read.flatten(), wanted))
+        assert torch.equal(counted, read.flatten())
 
 
 @pytest.mark.parametrize(
