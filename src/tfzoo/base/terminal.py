@@ -8,7 +8,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -120,11 +120,16 @@ def row_line(row: Mapping[str, object], form: str, columns: Iterable[str]) -> st
     return "\t".join(tsv_cell(row.get(key, "")) for key in columns)
 
 
-def print_table(rows: Iterable[tuple[str, str]], title: str) -> None:
-    """Print a title and two columns on stdout."""
-    rows = list(rows)
-    width = max(len(name) for name, _ in rows)
-    print_result("\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)]))
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table without frames, whose columns begin one below the other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+
+
+def print_table(rows: Sequence[Sequence[str]], title: str) -> None:
+    """Print a title and columns on stdout."""
+    print_result("\n  ".join([title, *aligned(rows)]))
 
 
 def relative_path(path: Path) -> str:

@@ -1,11 +1,10 @@
 """What is in the package: components, published architectures, recipes."""
 
 from argparse import Namespace
-from collections.abc import Sequence
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import describe, registry
-from tfzoo.base.terminal import print_result, progress
+from tfzoo.base.terminal import aligned, print_result, print_table, progress
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.recipe import SWEEPS, find_recipe, header_of, packaged_recipes, packaged_sweeps
 from tfzoo.errors import BadComponent
@@ -23,15 +22,10 @@ def list_parser() -> CommandParser:
 
 def run_list(given: Namespace) -> int:
     """Print names, summaries and papers."""
-    kinds = [given.kind] if given.kind else list(KINDS)
-    for kind in kinds:
-        names = registry(kind).names()
-        if len(kinds) > 1:
-            print_result(f"{kind}")
-        width = max(map(len, names), default=0)
+    for kind in [given.kind] if given.kind else KINDS:
+        rows, papers = [], registry(kind).declared("paper")
         summaries = registry(kind).declared("about" if kind == "task" else "summary")
-        papers = registry(kind).declared("paper")
-        for name in names:
+        for name in registry(kind).names():
             if name not in summaries:  # of another package, which does not say it in its source
                 try:
                     entry = registry(kind).entry(name)
@@ -39,7 +33,8 @@ def run_list(given: Namespace) -> int:
                 except BadComponent as error:  # the others are still listed
                     summaries[name] = f"cannot be used: {error}"
             paper = f"  [{papers[name]}]" if papers.get(name) else ""
-            print_result(f"  {name:<{width}}  {summaries[name]}{paper}")
+            rows.append((name, summaries[name] + paper))
+        print_table(rows, kind)
     return 0
 
 
@@ -79,11 +74,9 @@ def run_architectures(given: Namespace) -> int:
     if given.name is not None:
         print_result(architectures.text(given.name).rstrip())
         return 0
-    names = architectures.names()
-    found = {name: architectures.architecture(name) for name in names}
-    width, models = max(map(len, names)), max(len(one.model) for one in found.values())
-    for name, one in found.items():
-        print_result(f"{name:<{width}}  {one.model:<{models}}  {one.title}  [{one.paper}]")
+    found = {name: architectures.architecture(name) for name in architectures.names()}
+    rows = [(name, one.model, f"{one.title}  [{one.paper}]") for name, one in found.items()]
+    print_result("\n".join(aligned(rows)))
     return 0
 
 
@@ -106,22 +99,13 @@ def recipes_parser() -> CommandParser:
 def recipes(given: Namespace) -> int:
     """List recipes, or print one."""
     if given.name is None:
-        print_result("tfzoo fit ...")
-        list_names(packaged_recipes())
+        print_table([(name, header_of(name)) for name in packaged_recipes()], "tfzoo fit ...")
         print_result(f"Sweeps, which vary a recipe: tfzoo recipes {SWEEPS}")
     elif given.name == SWEEPS:
-        print_result("tfzoo sweep ...")
-        list_names(packaged_sweeps())
+        print_table([(name, header_of(name)) for name in packaged_sweeps()], "tfzoo sweep ...")
     else:
         print_result(find_recipe(given.name).read_text("utf-8").rstrip())
     return 0
-
-
-def list_names(names: Sequence[str]) -> None:
-    """Print names with a line of description."""
-    width = max(map(len, names), default=0)
-    for name in names:
-        print_result(f"  {name:<{width}}  {header_of(name)}")
 
 
 def check_parser() -> CommandParser:

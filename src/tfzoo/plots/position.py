@@ -79,10 +79,7 @@ def position_figure(
         rows = figure.subfigures(len(hooks), 1, squeeze=False)[:, 0]
         for hook, row in zip(hooks, rows, strict=True):
             DRAW[hook](row, position, sizes)
-    trained = any(parameter.requires_grad for parameter in position.parameters())
-    given = [f"{key} {value}" for key, value in options.items()]
-    facts = ", ".join([*given, *(["as initialised"] if trained else [])])
-    title = f"position {entry.name}" + (f": {facts}" if facts else "")
+    title = ", ".join([f"position {entry.name}", *(f"{key} {one}" for key, one in options.items())])
     with styled():
         figure.suptitle(escape_dollars(title), x=0.01, ha="left", weight="bold")
     return figure

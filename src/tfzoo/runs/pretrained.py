@@ -212,9 +212,5 @@ def download(address: str) -> Path:
             snapshot_download(found[1], revision=found[2], cache_dir=shelf, allow_patterns=FILES)
         )
     except Exception as error:  # its own, the system's, or of the library that it connects with
-        raise BadRun(f"cannot load {address}: {reason(error)}") from None
-
-
-def reason(error: Exception) -> str:
-    """The first line of an error's message."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+        first = str(error).strip().partition("\n")[0]
+        raise BadRun(f"cannot load {address}: {first or type(error).__name__}") from None

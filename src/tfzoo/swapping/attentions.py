@@ -375,10 +375,7 @@ class Calls(TorchFunctionMode):
 def heads_of(module: Any) -> tuple[int, int]:
     """Number and width of the heads of queries."""
     if type(module) in DECLARED:
-        try:
-            return DECLARED[type(module)](module)
-        except AttributeError as error:
-            raise BadOption(f"swappable: heads of {type(module).__name__}: {error}") from None
+        return DECLARED[type(module)](module)
     places = (module, module.config)
     heads = next((getattr(at, key) for at in places for key in HEADS if hasattr(at, key)), None)
     width = next((getattr(module, key) for key in HEAD_DIMS if hasattr(module, key)), None)

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import zip_longest
 from types import ModuleType
 from typing import Any, Literal, Never
 
@@ -13,6 +12,7 @@ import torch
 from torch import nn
 
 from tfzoo.base.registry import Spec, registry
+from tfzoo.base.terminal import aligned
 from tfzoo.base.values import check_names
 from tfzoo.errors import BadOption
 from tfzoo.models.architectures.config import SWAPS
@@ -98,11 +98,7 @@ class SwapReport:
             several = len(names) > 1
             name = pattern if several else names[0]
             rows.append((outcome, name, f"x {len(names)}" * several, *rest))
-        widths = [max(map(len, column)) for column in zip_longest(*rows)]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
+        return "\n".join(aligned(rows))
 
 
 def swap(

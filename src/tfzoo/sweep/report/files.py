@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfzoo.base.files import replace_text
-from tfzoo.base.terminal import print_result, relative_path
+from tfzoo.base.terminal import aligned, print_result, relative_path
 from tfzoo.errors import TfzooError
 from tfzoo.plots.style import render
 from tfzoo.sweep.report.answer import answer
@@ -52,10 +52,7 @@ def cells_table(results: Results) -> Iterator[str]:
     """The lines of the table of all cells, up to what is said by the first metric."""
     whole = cells(results)
     end = whole.heads.index(results.verdicts[0].metric) + 2
-    rows = [whole.heads[:end], *([*map(str, row[:end])] for row in whole.rows)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+    return aligned([whole.heads[:end], *([*map(str, row[:end])] for row in whole.rows)])
 
 
 def page(results: Results, shown: Sequence[Section]) -> str:
