@@ -11,7 +11,7 @@ from tfzoo.commands.main import main
     ("words", "message"),
     [
         ([], "RUN is missing: tfzoo serve"),
-        (["numbers.ckpt", "--port", "70000"], "--port 70000: a port is a number from 0 to 65535"),
+        (["numbers.ckpt", "--port", "70000"], "port 70000: bind(): port must be 0-65535"),
         (["numbers.ckpt", "--max-texts", "0"], "--max-texts 0 must be above 0"),
         (["numbers.ckpt", "--max-seconds", "nan"], "--max-seconds nan must be above 0"),
         (["numbers.ckpt", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1, port 8000: "),

@@ -65,7 +65,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda folder: (folder / "config.json").write_text('{"vocab_size": 9}'), "a model of 9"),
     (
         lambda folder: (folder / "config.json").write_text('{"eos_token_id": 50256}'),
-        r"config\.json: eos_token_id 50256 is outside of the vocabulary of \d+ tokens",
+        r"the special id 50256 is outside of the vocabulary of \d+ tokens",
     ),
 ]
 

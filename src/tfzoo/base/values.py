@@ -219,8 +219,7 @@ def type_name(hint: Any) -> str:
         for choice in members(hint)
     )
     modules = r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\."
-    text = re.sub(rf"(?:{modules})(?=\w)", "", names)
-    return text if len(text) <= 300 else f"{text[:300]}..."
+    return re.sub(rf"(?:{modules})(?=\w)", "", names)
 
 
 # Signatures ---------------------------------------------------------------------------------------

@@ -62,8 +62,6 @@ def run(given: Namespace) -> int:
         if not 0 < value < MOST:
             raise TfzooError(f"--max-{name} {value:g} must be above 0, below {MOST:,}")
     check_exists(given.run)
-    if not 0 <= given.port < 2**16:
-        raise TfzooError(f"--port {given.port}: a port is a number from 0 to 65535")
     for package in ("fastapi", "uvicorn"):
         require(package, "serve")
     from tfzoo.commands.predict import load_task

@@ -379,15 +379,9 @@ def size_of(folder: Path, least: int, key: str, special: SpecialIds) -> int:
     if type(size) is not int or size < least:
         raise BadRun(f"{folder} has a tokenizer of {least:,} tokens, and a model of {size}")
     if (most := max(special.every)) >= size:
-        keys = (
-            f"{name}: {key}"
-            for name in ("config.json", "generation_config.json")
-            for key, one in json_of(folder / name).items()
-            if key.endswith("_token_id") and most in (one if isinstance(one, list) else [one])
-        )
         raise BadRun(
-            f"{folder}/{next(keys, 'config.json: a special id')} {most} is outside of the "
-            f"vocabulary of {size:,} tokens: set an id of the tokenizer"
+            f"{folder}: the special id {most} is outside of the vocabulary of {size:,} tokens: set "
+            "an id of the tokenizer in config.json or generation_config.json"
         )
     return size
 

@@ -11,7 +11,6 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -231,17 +230,15 @@ def ordered(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """The pieces sorted by rounded score, then by spelling. The library sums in no fixed order, so
     the last digits of its scores, and without this the ids, would vary. So would those of the
     characters that it adds at the end, in no fixed order, with the least score plus 0.0001 for each
-    before: here all have the least.
+    before: here all characters with so small a score have the least.
     """
     named = len(SPECIAL) + len(BYTES)
     least = min((score for _, score in pieces[named:]), default=0.0)
-
-    def fixed(piece: str, score: float) -> tuple[str, float]:
-        steps = (score - least) * 10_000
-        added = len(piece) == 1 and steps < len(pieces) and abs(steps - round(steps)) < 1e-6
-        return piece, round(least if added else score, 9)
-
-    rest = starmap(fixed, pieces[named:])
+    added = least + len(pieces) / 10_000
+    rest = (
+        (piece, round(least if len(piece) == 1 and score < added else score, 9))
+        for piece, score in pieces[named:]
+    )
     return pieces[:named] + sorted(rest, key=lambda pair: (-pair[1], pair[0]))
 
 

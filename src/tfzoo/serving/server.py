@@ -24,10 +24,9 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         raise TfzooError(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}; "
-            "--port 0 takes a free port"
+            f"cannot listen on {host}, port {port}: {error}; --port 0 takes a free port"
         ) from None
 
 

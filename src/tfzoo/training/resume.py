@@ -3,6 +3,7 @@ limit or a signal, and what is restored.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 import lightning.pytorch as L
+import torch
 from lightning.pytorch.callbacks import Checkpoint
 
 from tfzoo.base import adapters
@@ -213,10 +215,10 @@ class Resume(L.Callback):
         if trainer.is_global_zero:
             self.file.go_on(kept.get("rows", 0))
         for one in trainer.checkpoint_callbacks:
-            state = checkpoint["callbacks"].get(one.state_key)
-            if isinstance(one, BestCheckpoint) and state:
-                here = moved(state, state["dirpath"], str(one.dirpath))
-                checkpoint["callbacks"][one.state_key] = here
+            if isinstance(one, BestCheckpoint):
+                with suppress(Exception):  # of a file by a stranger, which Lightning then ignores
+                    states = checkpoint["callbacks"]
+                    states[one.state_key] = moved(states[one.state_key], one)
         task: Any = pl_module
         task.batches = task.batches * before // now  # of each process
         loops = checkpoint["loops"]["fit_loop"]
@@ -244,13 +246,22 @@ class Resume(L.Callback):
             self.scores = validation_scores(trainer)
 
 
-def moved(state: Any, before: str, now: str) -> Any:
-    """The state of a callback whose folder was moved from one path to another: Lightning otherwise
-    forgets the best score.
+def moved(state: dict[str, Any], best: BestCheckpoint) -> dict[str, Any]:
+    """The state of the best checkpoints of a run whose folder may have been moved, of which
+    Lightning would forget the scores.
     """
-    if isinstance(state, dict):
-        return {moved(key, before, now): moved(one, before, now) for key, one in state.items()}
-    return state.replace(before, now) if isinstance(state, str) else state
+    folder = str(best.dirpath)
+    kept = {
+        str(Path(folder, Path(path).name)): torch.tensor(float(score), dtype=torch.float64)
+        for path, score in state["best_k_models"].items()
+    }
+    order = sorted(kept, key=lambda path: kept[path], reverse=best.mode == "max")
+    top, kth = order[0], order[-1]
+    return {
+        **state,
+        **{"dirpath": folder, "best_k_models": kept, "best_model_path": top},
+        **{"best_model_score": kept[top], "kth_best_model_path": kth, "kth_value": kept[kth]},
+    }
 
 
 def loop_state(done: int, epoch_batches: int, passed: int) -> dict[str, Any]:
