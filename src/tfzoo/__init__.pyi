@@ -32,6 +32,7 @@ from .search import Search as Search
 from .swapping.attentions import swappable as swappable
 from .swapping.saved import from_pretrained as from_pretrained
 from .swapping.swap import swap as swap
+from .swapping.swap_parts import SwapParts as SwapParts
 from .tasks.classification import ClassificationTask as ClassificationTask
 from .tasks.classification import Loss as Loss
 from .tasks.language_modeling import LanguageModelingTask as LanguageModelingTask
@@ -46,6 +47,5 @@ from .tasks.token_classification import TokenClassificationTask as TokenClassifi
 from .tasks.token_classification import TokenData as TokenData
 from .tasks.translation import TranslationTask as TranslationTask
 from .training.load import load as load
-from .training.swap_parts import SwapParts as SwapParts
 
 __version__: str

@@ -21,6 +21,7 @@ from tfzoo.data.loaders import (
     StreamLoader,
     TextStream,
     TrainingLoader,
+    check_count,
     loader_options,
 )
 from tfzoo.data.prepare import (
@@ -190,6 +191,8 @@ class TextData(L.LightningDataModule):
             self._prepare()
         if self.trainer is None or self.trainer.world_size == 1:
             return
+        for name, rows in self.sets.items():
+            check_count(f"{name}: {len(rows)} {self.unit}s", len(rows), self.trainer.world_size)
         adapters.keep_samplers(self.trainer)
         strategy = self.trainer.strategy
         if not strategy.reduce_boolean_decision(self.content == strategy.broadcast(self.content)):

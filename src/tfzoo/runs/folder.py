@@ -21,8 +21,7 @@ from filelock import FileLock, Timeout
 
 from tfzoo.base.files import TEMPORARY, object_of, replace_text
 from tfzoo.base.processes import rank
-from tfzoo.base.values import map_leaves
-from tfzoo.base.yaml_files import as_yaml, read_yaml
+from tfzoo.base.yaml_files import as_yaml, parse_yaml, read_yaml
 from tfzoo.errors import BadRecipe, BadRun
 
 RUNS = Path("runs")
@@ -221,6 +220,7 @@ def check_config(
         kept = before.get(section)
         if isinstance(kept, dict):
             before[section] = {**values, **kept}
+    before = parse_yaml(as_yaml(before), CONFIG)  # tuples of the defaults are lists in a recipe
     old, new = set_values(before), set_values(recipe)
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     may_change = tuple(f"{key}." for key in MAY_CHANGE)
@@ -246,8 +246,7 @@ def set_values(value: Any, name: str = "") -> dict[str, Any]:
             for key in value
             for path, inner in set_values(value[key], f"{name}.{key}".removeprefix(".")).items()
         }
-    as_lists = map_leaves(lambda leaf: leaf, value)  # tuples are, once they are written
-    return {} if value is None else {name: as_lists}
+    return {} if value is None else {name: value}
 
 
 def write_summary(folder: Path, command: str, section: Mapping[str, Any]) -> None:

@@ -35,7 +35,6 @@ from tfzoo.base.scores import format_score, format_scores, logged_scores
 from tfzoo.base.terminal import notify, print_refusal, print_result, print_table, relative_path
 from tfzoo.base.values import convert
 from tfzoo.config.config import Config
-from tfzoo.data.loaders import check_count
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadRun, NotFinite, TfzooError
 from tfzoo.learning.explain import Explain
@@ -123,13 +122,11 @@ def ready(
     """
     trainer = make_trainer(config.recipe["trainer"], folder, callbacks, loggers)
     check_fits(config, trainer)
+    states = config.start.vocabularies(config.recipe["data"]) if config.start else ()
     data = config.make_data()
-    if config.start:
-        data.tokenizer_states = config.start.vocabularies(config.recipe["data"])
+    data.tokenizer_states, data.trainer = states, trainer
     data.prepare_data()
     data.setup("fit")
-    for name, rows in data.sets.items() if isinstance(data, TextData) else ():
-        check_count(f"{name}: {len(rows)} {data.unit}s", len(rows), trainer.world_size)
     tokenizer = getattr(data, config.task.tokenizer_of_data)
     check_fits(config, trainer, tokenizer)
     task = config.task.build(config.recipe, tokenizer)

@@ -163,7 +163,7 @@ def check_module(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> None:
     import lightning.pytorch as L
 
     from tfzoo.swapping.swap import SWAPPED
-    from tfzoo.training.swap_parts import SwapParts
+    from tfzoo.swapping.swap_parts import SwapParts
 
     classes = {"module": load_class(plan.module, L.LightningModule), "swap": SwapParts}
     if plan.data:

@@ -22,8 +22,8 @@ from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.runs.folder import read_config, write_summary
 from tfzoo.runs.machine import environment, peak_memory
 from tfzoo.swapping.swap import SWAPPED
+from tfzoo.swapping.swap_parts import SwapParts
 from tfzoo.sweep.plan.load import load_class
-from tfzoo.training.swap_parts import SwapParts
 
 
 class LogsMetrics(L.Callback):
