@@ -98,12 +98,6 @@ def test_training_and_answering_truncate_alike():
     assert batch.tokens[at].tolist() == [*one_at_a_time(first, second, 12), 3]
 
 
-@pytest.mark.parametrize("columns", [["a", "b", "c"], []])
-def test_columns_that_are_no_pair_are_refused(columns):
-    with pytest.raises(BadOption, match=r"data\.text_column takes one column, or two for pairs"):
-        ClassificationData(train=ROWS, text_column=columns)
-
-
 def test_what_is_no_pair_is_named_with_its_place(tmp_path):
     given = sources(tmp_path)
     del given["tuples"]  # which have no names

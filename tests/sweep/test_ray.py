@@ -123,8 +123,7 @@ def test_an_address_without_a_cluster_is_an_error(tmp_path, monkeypatch):
         def init(self, **words):
             raise ConnectionError("Failed to connect to here:1\nmore")
 
-    monkeypatch.setattr(ray, "require", lambda *words: None)
-    monkeypatch.setattr(ray, "import_module", lambda name: Absent())
+    monkeypatch.setattr(ray, "require", lambda *words: Absent())
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     with pytest.raises(BadRun, match=r"^no Ray cluster: Failed to connect to here:1$"):
         ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
