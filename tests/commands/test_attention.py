@@ -61,6 +61,7 @@ def test_two_runs_of_other_sizes_are_side_by_side(two_runs, capsys):
         (["numbers.ckpt", "one", "--layers", "0,x"], "--layers: invalid numbers value: '0,x'"),
         (["numbers.ckpt", "one", "--layers", "0,7"], "no such attention map; layers with"),
         (["numbers.ckpt", "one", "--output", "numbers.ckpt/a.html"], "cannot write numbers.ckpt/"),
+        (["nothing", "one", "--output", "map.png"], "a page is written, whose name ends in .html"),
         (["numbers.ckpt", "one", "--compare", "toy.ckpt"], "'classification', not 'translation'"),
         (["numbers.ckpt", "one", "two"], "one word too many: 'two'"),
         (["numbers.ckpt"], "TEXT is missing"),

@@ -203,7 +203,7 @@ def test_predictions_are_those_that_test_scored(here):
 
 
 MISTAKES = [
-    ("predict runs/toy/1 toy.yaml --beam 5", "no option '--beam'"),
+    ("predict runs/toy/1 toy.yaml --beam 5", "task classification: none"),
     ("predict runs/toy/1 toy.yaml --format csv", "invalid choice: 'csv'", "mean 'tsv'"),
     ("predict --device cpu runs/toy/1 toy.yaml", "RUN comes first: tfzoo predict RUN [FILE]"),
     ("predict runs/toy/1 none", "no file none"),
@@ -262,3 +262,9 @@ def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
     monkeypatch.setattr(sys, "stdout", answers)
     assert main(["predict", "runs/toy/1"]) == 0
     assert [line.split("\t")[0] for line in answers.getvalue().splitlines()] == ["0", "NUM"]
+
+
+def test_predict_is_one_process(here, capsys, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(typed("predict runs/toy/1 toy.yaml")) == 2
+    assert "predict runs in one process: start it without torchrun" in capsys.readouterr().err

@@ -231,6 +231,7 @@ COMMANDS = [
     ("fit https://example.com/x.yaml", "is an address, and no recipe is fetched"),
     ("fit translation/nubers", "Did you mean 'translation/numbers'", "Known: translation/"),
     ("show norm", "NAME is missing", "tfzoo show KIND NAME"),
+    ("show rotary", "NAME is missing: tfzoo show position rotary (tfzoo show --help)"),
     ("show norm rsm", "Did you mean 'rms'"),
     ("score", "RUN is missing: tfzoo score RUN"),
 ]

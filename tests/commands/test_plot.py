@@ -49,6 +49,7 @@ def test_a_picture_is_written_and_its_path_printed(words, file, here, capsys):
         ("position rotary --position.base", "--position.base needs a value"),
         ("position rotary --dim 0", "dim=0 must be a whole number at least 1"),
         ("position rotary --metric val/loss", "--metric is nothing of tfzoo plot position"),
+        ("norms", "norms is the folder of a sweep, drawn by tfzoo report norms"),
         ("runs/numbers/1 --causal", "--causal is nothing of tfzoo plot runs/numbers/1"),
         ("runs/numbers/1 --output a.gif", "a.gif: the file's suffix chooses its format: .png,"),
         ("position alibi --output position/metrics.csv/a.png", "cannot write position/metrics.csv"),

@@ -59,7 +59,7 @@ def test_a_report_that_cannot_be_written_names_the_folder(folder, capsys, monkey
 def test_mistakes_are_named_with_what_to_do(folder, capsys):
     for words, said in (
         (["report"], "FOLDER"),
-        (["report", "."], "it has no cells.json"),
+        (["report", "."], "Did you mean norms?"),
         (["report", "norms", "--metric", "exact"], "no metric named 'exact'"),
     ):
         assert main(words) == 2

@@ -194,7 +194,7 @@ def test_the_folder_of_a_sweep_in_place_of_its_file_is_named(trainings, capsys):
     assert main(["sweep", str(FOLDER)]) == 2
     assert "goes on with it, tfzoo report runs/tiny judges it" in capsys.readouterr().err
     assert main(["report", "tiny.yaml"]) == 2
-    assert "tiny.yaml is not the folder of a sweep" in capsys.readouterr().err
+    assert "Did you mean runs/tiny?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("args", [[], ["--dry-run"]])

@@ -79,6 +79,8 @@ def test_a_test_set_is_also_scored_without_what_training_has(root):
     assert data.overlap == {"test": 1, "test_unseen": 0}
     assert list(data.splits["test_unseen"]) == [row for row in TEST if row not in TRAIN]
     assert "test 4 examples, 1 of their sources in training" in data.describe()
+    with pytest.raises(BadOption, match="'test_unseen' is the part of 'test' that is not in train"):
+        prepared(train=TRAIN, test={"test": TEST, "test_unseen": TEST[:1]})
 
 
 def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(root, capsys):
@@ -186,6 +188,7 @@ def test_labels_that_differ_in_their_normal_form_alone_are_one_class(root):
     [
         ({}, BadOption, "no text is given: set data.root"),
         ({"dataset": "listops", "root": "."}, BadOption, "dataset and data.root: each names"),
+        ({"root": ".", "text_column": "label"}, BadOption, "name a column twice: label, label"),
         ({"dataset": "listops", "test": "x"}, BadOption, "has its own splits: set it to null"),
         ({"dataset": "numbers"}, BadOption, "has no labels"),
         ({"root": ".", "tokenizer": "wrod"}, UnknownName, "word"),

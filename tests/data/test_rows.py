@@ -198,6 +198,7 @@ STREAM = datasets.Dataset.from_list(DICTS).to_iterable_dataset()
         ({"train": iter(TUPLES)}, BadOption, "is of type list_iterator, which .* give a list"),
         ({"train": {"text": ["a"]}}, BadOption, "data.train is of type dict, which is not"),
         ({"train": splits(DICTS)}, BadOption, "data.train is of type DatasetDict.* dataset="),
+        ({"dataset": splits(DICTS), "train": DICTS}, BadOption, "has splits; data.train, .* name "),
         ({"dataset": splits(DICTS), "test": "tset"}, UnknownName, "Did you mean 'test'"),
         ({"dataset": splits(DICTS), "name": "a/b"}, BadOption, "each names a text"),
         ({"train": TUPLES, "test": {"a/b": TUPLES}}, BadOption, "cannot be named 'a/b'"),
@@ -256,9 +257,10 @@ def test_the_same_rows_are_prepared_once_and_a_spawned_process_gets_them(monkeyp
 
 
 @pytest.mark.parametrize("batch", [tfzoo.ParallelBatch, tfzoo.ClassificationBatch])
-def test_lists_of_ids_that_are_no_batch_are_refused(batch):
-    with pytest.raises(BadData, match="id 3 is a special"):
-        batch.collate([([5, 3], [5, 3] if batch is tfzoo.ParallelBatch else 0)])
+@pytest.mark.parametrize(("ids", "words"), [([], "at least one"), ([[5, 3]], "id 3 is a special")])
+def test_lists_of_ids_that_are_no_batch_are_refused(batch, ids, words):
+    with pytest.raises(BadData, match=words):
+        batch.collate([(one, one if batch is tfzoo.ParallelBatch else 0) for one in ids])
 
 
 def test_classes_of_a_batch_are_whole_numbers():

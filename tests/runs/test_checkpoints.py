@@ -178,5 +178,7 @@ def test_a_sweep_in_place_of_a_run_is_named_with_its_runs(tmp_path):
     (tmp_path / "norm=rms/seed-1").mkdir(parents=True)
     for name in ("cells.json", "norm=rms/seed-1/config.yaml"):
         (tmp_path / name).touch()
-    with pytest.raises(BadRun, match=r"it is no run, .*Runs: .*seed-1"):
+    with pytest.raises(
+        BadRun, match=r"is a sweep: tfzoo report .*, or name one of its runs: .*seed-1"
+    ):
         find(tmp_path)

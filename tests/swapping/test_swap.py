@@ -366,6 +366,9 @@ def test_a_declared_attention_that_calls_nothing_is_refused():
     tfzoo.swap(model, attention="cosine")
     with pytest.raises(BadOption, match=r"Own\.forward does not call scaled_dot_product_attention"):
         model(torch.randn(2, 5, DIM))
+    tfzoo.swappable(lambda module: (module.nheads, DIM))(Own)
+    with pytest.raises(BadOption, match=r"swappable: heads of Own: .* no attribute 'nheads'"):
+        tfzoo.swap(model, attention="cosine")
 
 
 @pytest.mark.parametrize("kind", [nn.TransformerEncoderLayer, nn.TransformerDecoderLayer])

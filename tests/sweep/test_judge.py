@@ -242,6 +242,14 @@ def test_what_a_t_test_does_not_allow_for_is_said_beside_the_verdict(noise, note
     assert [one.startswith(note) for one in notes] == [True] * bool(note)
 
 
+def test_the_permutation_test_stands_beside_the_verdict_where_it_can_decide():
+    base = [2.0, 2.5, 3.0, 2.2, 2.7, 2.9]
+    own = np.subtract(base, [0.2, 0.19, 0.21, 0.18, 0.2, 0.17])
+    for seeds, said in ((6, " (permutation test: p = 0.031)"), (5, "")):
+        found = of(judged(rows({"layer": base[:seeds], "rms": own[:seeds]})), "rms").sentence
+        assert found.endswith("p < 0.001" + said)
+
+
 @pytest.mark.parametrize(
     ("numbers", "text"),
     [

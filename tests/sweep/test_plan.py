@@ -58,6 +58,7 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ("overrides: {seed: 3}", "the seed is set by seeds"),
         ("threads: 0", "threads=0 must be a whole number at least 1"),
         ("metric: {name: val/loss}", "metric needs mode"),
+        ("also: [{name: val/loss, mode: min}]", "each name once"),
         ("tune: {key: optim.lr, values: [0.001]}", "tune has two values or more"),
         ("tune: {key: optim.lr, values: [0.1, 0.2], seed: 1}", "a seed that is not among seeds"),
         (f"axes: {{optim.lr: {RATES}, data.max_tokens: {SIZES}}}", "more than 1000 cells"),

@@ -64,6 +64,10 @@ def test_the_file_keeps_all_digits_and_is_written_whole(folder):
 def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder):
     with pytest.raises(BadRun, match=r"/gone is not the folder of a sweep.* FILE creates one"):
         table(folder.parent / "gone")
+    with pytest.raises(BadRun, match=rf"it has no cells\.json\. Did you mean {folder}\?"):
+        table(folder.parent)
+    with pytest.raises(BadRun, match=rf"Did you mean {folder}\?"):
+        table(folder / "norm=rms,position=rotary/seed-1")
     (folder / "cells.json").write_text('{"cells": [', "utf-8")
     with pytest.raises(BadRun, match="is damaged"):
         table(folder)

@@ -60,6 +60,7 @@ def test_weights_are_by_label_and_one_where_none_is_given():
     ("weights", "says"),
     [
         ({"NUMB": 2.0}, "no label 'NUMB'. Did you mean 'NUM'. Labels: HUM, NUM"),
+        ({"HUM": 0.0, "NUM": 0.0}, "every weight is 0"),
         ({"HUM": -1.0}, r"loss.class_weights\['HUM'\]=-1.0 must"),
         ({"HUM": float("nan")}, r"class_weights\['HUM'\]=nan must"),
         ("equal", "neither 'balanced' nor"),

@@ -3,11 +3,11 @@
 from argparse import Namespace
 
 from tfzoo.base.kinds import KINDS
-from tfzoo.base.registry import describe, registry
+from tfzoo.base.registry import describe, list_components, registry
 from tfzoo.base.terminal import aligned, print_result, print_table, progress
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.recipe import SWEEPS, find_recipe, header_of, packaged_recipes, packaged_sweeps
-from tfzoo.errors import BadComponent
+from tfzoo.errors import BadComponent, TfzooError
 from tfzoo.models import architectures
 
 
@@ -46,12 +46,16 @@ def show_parser() -> CommandParser:
         "Formula, paper, options with types and defaults, and traits of one component.",
     )
     parser.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("name", metavar="NAME", help="see tfzoo list KIND")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="see tfzoo list KIND")
     return parser
 
 
 def show(given: Namespace) -> int:
     """Print the entry of a component."""
+    if given.name is None:
+        found = [kind for kind, names in list_components().items() if given.kind in names]
+        told = [f"tfzoo show {kind} {given.kind}" for kind in found] or ["tfzoo show KIND NAME"]
+        raise TfzooError(f"NAME is missing: {' or '.join(told)} (tfzoo show --help)")
     print_result(str(describe(given.kind, given.name)))
     return 0
 

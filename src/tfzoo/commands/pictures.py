@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tfzoo.plots.attention import AttentionMaps
 
 FILE = "attention.html"
+PAGE = ".html"
 ATTENTION_HELP = """\
 The page shows each layer and head, of the encoder, of the decoder and between them, as lines and as
 a heat map; hover over a token to see its weights. It is one file, which needs no network. A
@@ -31,6 +32,8 @@ tfzoo attention runs/numbers/1 "two plus two" --compare runs/gru/1   two runs si
 
 def run_attention(given: Namespace) -> int:
     """Write the page of one text."""
+    if Path(given.output).suffix.lower() != PAGE:
+        raise TfzooError(f"--output {given.output}: a page is written, whose name ends in {PAGE}")
     names = [given.run, *([given.compare] if given.compare else [])]
     first, *others = [TrainedRun(name) for name in names]
     if not (text := given.text.strip()):
@@ -186,6 +189,9 @@ def draw_runs(given: Namespace) -> tuple[Any, Path]:
 
     for option in given.overrides:
         raise TfzooError(f"--{option.key} belongs to tfzoo plot position NAME")
+    for word in given.what:
+        if (Path(word) / "sweep.yaml").is_file():
+            raise TfzooError(f"{word} is the folder of a sweep, drawn by tfzoo report {word}")
     runs = curves.read_runs([Path(word) for word in given.what])
     figure = curves.curves_figure(runs, given.metric or ())
     return figure, (Path(given.what[0] if len(runs) == 1 else "") / curves.FILE)

@@ -66,10 +66,16 @@ class PredictParser(CommandParser):
         if words[0].startswith("-"):
             raise TfzooError("RUN comes first: tfzoo predict RUN [FILE] (tfzoo predict --help)")
         trained = TrainedRun(words[0])
-        add_options(self, trained.task)
+        self.task = trained.task
+        add_options(self, self.task)
         given = super().parse(words)
         given.trained = trained
         return given
+
+    def similar(self, option: str) -> str:
+        own = [f"--{name.replace('_', '-')}" for name in get_type_hints(self.task.Options)]
+        said = f" Options of the task {self.task.entry.name}: {', '.join(own) or 'none'}"
+        return super().similar(option) + said * option.startswith("-")
 
 
 def predict(given: Namespace) -> int:
@@ -110,12 +116,16 @@ def predict_parser() -> CommandParser:
 
 def check(given: Namespace) -> None:
     """Check the arguments before the weights are read."""
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise TfzooError("predict runs in one process: start it without torchrun or srun")
     given.trained.task.Options(**options_of(given))
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
     if given.file and not os.path.isfile(given.file):  # pathlib raises where a name is too long
         piped = f"{shlex.join(['echo', given.file])} | tfzoo predict {given.run}"
         raise BadData(f"no file {given.file}. A text is piped in: {piped}")
+    if not given.file and sys.stdin is None:
+        raise BadData("standard input is closed: name a file")
 
 
 def load_task(trained: TrainedRun, device: str | None) -> Any:

@@ -278,7 +278,7 @@ class ClassificationBatch(TextBatch):
         tensor([0, 2])
 
         Raises:
-            BadData: an id of padding, BOS or EOS.
+            BadData: no example, or an id of padding, BOS or EOS.
         """
         sequences = sentences_of([ids for ids, _ in examples], special)
         classes = np.array([operator.index(label) for _, label in examples])
@@ -345,9 +345,11 @@ class ClassificationDataset:
 
 
 def sentences_of(ids: Sequence[Sequence[int]], special: SpecialIds) -> Sentences:
-    """The lists of ids of a batch, without special ids but the unknown one and the
+    """The lists of ids of a batch: one or more, without special ids but the unknown one and the
     mask.
     """
+    if not ids:
+        raise BadData("a batch needs at least one example")
     sentences = Sentences.of([list(map(operator.index, one)) for one in ids])
     wrong = np.isin(sentences.ids, [*special.every - {special.unk, special.mask}])
     if wrong.any():

@@ -64,6 +64,12 @@ class LabelledText(TextData):
         names = getattr(self.built_in, "text_columns", text_column)
         columns = column_of(names), self.label_cells(label_column)
         self.form = TextFormat(columns, columns)
+        each = self.form.names
+        if len({*each}) < len(each):
+            raise BadOption(
+                f" and data.label_column name a column twice: {', '.join(each)}",
+                key="data.text_column",
+            )
         self.cut: dict[str, int] = {}
         """By split, the sequences of which only the first ``max_length`` tokens are used."""
 
@@ -94,6 +100,12 @@ class LabelledText(TextData):
             self.overlap[name] = read[name].examples - len(new)
             unseen = name + UNSEEN
             if new and self.overlap[name]:
+                if unseen in self.splits:
+                    raise BadOption(
+                        f": {unseen!r} is the part of {name!r} that is not in training; give that "
+                        "test set another name",
+                        key="data.test",
+                    )
                 self.splits[unseen] = new
                 read[unseen] = read_split(new, unseen, cells=True)
                 self.overlap[unseen] = 0

@@ -385,6 +385,8 @@ def split_names(
     A split that is given as a test set is never used for ``val``: no checkpoint may be selected on
     a test set.
     """
+    if not all(isinstance(split, str | None) for split in (train, val, *(tests or {}).values())):
+        raise BadOption(f"{name} has splits; data.train, data.val and data.test name them")
     wanted: dict[str, str | None] = {
         "train": train,
         "val": val or first(found, ("validation", "val", "dev"), tests or {}),

@@ -61,6 +61,10 @@ class TranslationData(TextData):
         columns = self.direction
         if own is None:
             columns = (source_column or first, target_column or second)
+        if columns[0] == columns[1]:
+            raise BadOption(
+                f" and data.target_column are both {columns[0]!r}", key="data.source_column"
+            )
         options = "source_column", "target_column"
         self.form = TextFormat(columns, self.direction, header=False, options=options)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfzoo.base.loading import require
-from tfzoo.errors import UnknownName
+from tfzoo.errors import BadOption, UnknownName
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task
@@ -30,10 +30,17 @@ def export(task: Task, folder: str | Path, *, to: str) -> None:
 
     Raises:
         UnknownName: another format.
-        BadOption: a part of the model cannot be exported to this format.
+        BadOption: no task is given, or a part of the model cannot be exported to this format.
         TfzooError: a package is missing, the folder exists and is not empty, or it cannot be
             written.
     """
+    from tfzoo.learning.task import Task
+
+    if not isinstance(task, Task):
+        raise BadOption(
+            f"export wants a task, not {type(task).__name__}: TranslationTask.load(RUN) reads one, "
+            "and so does the task of each other kind of run"
+        )
     if to not in FORMATS:
         raise UnknownName("format", to, FORMATS, "tfzoo export --help")
     for package in FORMATS[to]:

@@ -19,14 +19,16 @@ from tfzoo.runs import checkpoints
 
 DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes"})
 """Options of a model that follow from its tokenizer."""
-UNKNOWN_SETTINGS = (
-    *("min_length", "min_new_tokens", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"),
-    *("diversity_penalty", "repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"),
-    *("suppress_tokens", "begin_suppress_tokens", "sequence_bias", "do_sample"),
-    *("exponential_decay_length_penalty", "length_penalty", "early_stopping"),
-)
-"""Settings of ``generate`` of ``transformers`` that change what it writes, but for 0, 1 and nothing
-as values, and that no search of tfzoo has as they are there.
+UNKNOWN_SETTINGS: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0,)),
+    **dict.fromkeys(("encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)),
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"), (1,)),
+    **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens"), ()),
+    **dict.fromkeys(("sequence_bias", "exponential_decay_length_penalty", "do_sample"), (False,)),
+    **{"length_penalty": (1,), "early_stopping": (False,)},
+}
+"""Settings of ``generate`` of ``transformers`` that change what it writes and that no search of
+tfzoo has as they are there, and the values with which they change nothing.
 """
 
 
@@ -122,8 +124,8 @@ def generation_settings(folder: Path) -> dict[str, Any]:
     said = {**config_of(folder), **json_of(folder / "generation_config.json")}
     unknown = [
         f"{key}: {said[key]}"
-        for key in UNKNOWN_SETTINGS
-        if said.get(key) is True or said.get(key) not in (None, 0, 1, [])
+        for key, nothing in UNKNOWN_SETTINGS.items()
+        if said.get(key) is not None and said[key] not in (*nothing, [])
     ]
     if unknown:
         notify(

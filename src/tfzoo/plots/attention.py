@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.adapters import uncompiled
 from tfzoo.contracts import Attention
-from tfzoo.errors import BadOption, TfzooError, listing
+from tfzoo.errors import BadOption, BadRun, TfzooError, listing
 
 Side = Literal["encoder", "decoder", "cross"]
 TEMPLATE = Path(__file__).parent / "pages/attention.html"
@@ -199,6 +199,7 @@ def attention_page(*runs: AttentionMaps) -> str:
     row's largest; see :func:`packed`.
 
     Raises:
+        BadRun: a weight is not finite.
         TooLarge: the page would have more than 1 MB.
     """
     from tfzoo.plots.style import render
@@ -227,6 +228,8 @@ def packed(one: AttentionMap) -> dict[str, Any]:
     A weight of 0 stays 0. ``zero`` is 128 if any weight is negative.
     """
     weights = one.weights.double().numpy()
+    if not np.isfinite(weights).all():
+        raise BadRun(f"the attention of {one.side} layer {one.layer} is not finite")
     zero = 128 if (weights < 0).any() else 0
     step = np.abs(weights).max(-1, keepdims=True) / (LEVELS - zero)
     values = np.rint(weights / np.where(step > 0, step, 1)) + zero

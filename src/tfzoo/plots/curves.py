@@ -18,6 +18,8 @@ from tfzoo.base.scores import factors, format_score
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun, UnknownName
 from tfzoo.plots.style import (
+    COLOURS,
+    DASHES,
     INK,
     escape_dollars,
     line_style,
@@ -150,10 +152,13 @@ def curves_figure(runs: Sequence[RunMetrics], metrics: Sequence[str] = ()) -> Fi
         metrics: names of columns to draw instead, a panel each.
 
     Raises:
+        BadRun: more runs than there are lines that differ.
         UnknownName: no run has logged one of the metrics.
     """
+    if len(runs) > (most := len(COLOURS) * len(DASHES)):
+        raise BadRun(f"one picture tells {most} runs apart, not {len(runs)}: draw fewer at a time")
     panels = choose_panels(runs, metrics)
-    columns = min(len(panels), 3)
+    columns = min(len(panels), 2 if len(panels) == 4 else 3)
     rows = -(-len(panels) // columns)
     beside = max(1, 130 // (8 + max(len(run.name) for run in runs)))
     with styled():
@@ -205,13 +210,13 @@ def draw_panel(axes: Axes, panel: Sequence[str], runs: Sequence[RunMetrics]) -> 
         if name == run.monitor and (best := run.best()) is not None:
             value = "" if several else f": {format_score(name, best[1])} at step {best[0]:,}"
             colour = style["color"] if several else INK
-            axes.plot(*best, **BEST, color=colour, label=f"best checkpoint{value}")
+            axes.plot(*best, **BEST, color=colour, zorder=4, label=f"best checkpoint{value}")
     last = panel[0].rpartition("/")[2] if panel else ""
     title = "loss" if len(panel) > 1 else "learning rate" if last == "lr" else "".join(panel)
     axes.set_title(escape_dollars(title + " (nats)" * (last == "loss")))
     axes.set_xlabel("optimiser steps")
     axes.set_xlim(left=0)
-    axes.locator_params("x", nbins=5, integer=True)
+    axes.locator_params("x", nbins=5, steps=[1, 2, 5, 10], integer=True)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     if factor := factors().get(last):
         axes.yaxis.set_major_formatter(lambda value, _: f"{factor * value:g} %")

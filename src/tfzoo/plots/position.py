@@ -16,6 +16,7 @@ from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.plots.style import (
     COLOURS,
+    GRID,
     escape_dollars,
     heat_map,
     line_style,
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 Array = NDArray[Any]
-MOST = 4096
-"""The largest size that is drawn."""
+LIMITS = {"dim": (1, 4096), "heads": (1, 64), "length": (2, 2048)}
+"""The smallest and the largest sizes that are drawn: a bias has ``heads * length^2`` numbers."""
 MOST_LINES = 8
 """The most heads of a bias that have a line."""
 WIDTH, HEIGHT = 9.0, 3.3
@@ -66,7 +67,7 @@ def position_figure(
     ['angles: cosine by position', 'score of two equal vectors']
     """
     for name, value in (("dim", dim), ("heads", heads), ("length", length)):
-        check_range(name, value, ge=1, le=MOST, whole=True)
+        check_range(name, value, ge=LIMITS[name][0], le=LIMITS[name][1], whole=True)
     entry, options = registry("position").options(spec)
     hooks = [hook for hook in DRAW if getattr(entry.cls, hook) is not getattr(Position, hook)]
     if not hooks:
@@ -79,7 +80,10 @@ def position_figure(
         rows = figure.subfigures(len(hooks), 1, squeeze=False)[:, 0]
         for hook, row in zip(hooks, rows, strict=True):
             DRAW[hook](row, position, sizes)
-    title = ", ".join([f"position {entry.name}", *(f"{key} {one}" for key, one in options.items())])
+    trained = any(parameter.requires_grad for parameter in position.parameters())
+    given = [f"{key} {value}" for key, value in options.items()]
+    facts = ", ".join([*given, *(["as initialised"] if trained else [])])
+    title = f"position {entry.name}" + (f": {facts}" if facts else "")
     with styled():
         figure.suptitle(escape_dollars(title), x=0.01, ha="left", weight="bold")
     return figure
@@ -97,8 +101,8 @@ def draw_embedding(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> N
     norms = np.linalg.norm(vectors, axis=-1)
     units = vectors[norms > 0] / norms[norms > 0, None]  # a zero vector is similar to none
     draw_line(right, *by_distance(units @ units.T), COLOURS[0])
-    right.set(title="similarity of two positions", ylabel="cosine")
-    right.set(xlabel="distance (tokens)")
+    right.set(title="similarity of two positions", ylabel="cosine", ylim=(-1.05, 1.05))
+    right.set(xlabel="distance (tokens)", xlim=(0, length - 1))
 
 
 def draw_rotation(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> None:
@@ -114,7 +118,8 @@ def draw_rotation(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> No
     scores = array(rotated @ rotated[0] / width)
     draw_line(right, np.arange(length), scores, scores, scores, COLOURS[0])
     right.set(title="score of two equal vectors", ylabel="score / squared length")
-    right.set(xlabel="distance (tokens)")
+    right.set(xlabel="distance (tokens)", xlim=(0, length - 1))
+    right.axhline(0, color=GRID, zorder=0)
 
 
 def draw_bias(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> None:
@@ -132,7 +137,8 @@ def draw_bias(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> None:
         style = line_style(head)["color"]
         draw_line(right, *by_distance(values, both=True), style, f"head {head}")
     right.set(title="bias of each head", xlabel="key position \N{MINUS SIGN} query position")
-    right.legend()
+    right.set_xlim(1 - length, 0 if sizes["causal"] else length - 1)
+    right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 DRAW = {"embed": draw_embedding, "angles": draw_rotation, "bias": draw_bias}

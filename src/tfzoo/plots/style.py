@@ -42,17 +42,28 @@ DARK = (
 )
 """The rule by which a browser draws an SVG dark: dark for light, in nearly the same hues."""
 STYLE = {
+    "axes.axisbelow": True,
     "axes.edgecolor": SOFT,
     "axes.grid": True,
     "axes.labelcolor": SOFT,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",
+    "axes.titlesize": 10,
     "figure.dpi": 150,
+    "figure.titlesize": 11,
     "font.size": 9,
     "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "image.interpolation": "nearest",
+    "legend.fontsize": 9,
     "legend.frameon": False,
+    "lines.linewidth": 1.6,
     "lines.markersize": 3.5,
+    "lines.solid_capstyle": "round",
+    "savefig.dpi": 150,
     "svg.hashsalt": "tfzoo",  # the same picture gives the same file
     "text.color": INK,
     "xtick.color": SOFT,

@@ -35,8 +35,14 @@ def find(path: Path) -> Path:
     inside = path / FOLDER if (path / FOLDER).is_dir() else path
     files = sorted(filter(is_checkpoint, inside.glob("*.ckpt")))
     if not files:
+        if (path / "cells.json").is_file():
+            runs = sorted(str(one.parent) for one in path.glob("*/*/config.yaml"))
+            raise BadRun(
+                f"{path} is a sweep: tfzoo report {path}, or name one of its runs: "
+                f"{', '.join(runs[:4])}{', ...' * (len(runs) > 4)}"
+            )
         others = similar_runs(path / "x")
-        none = f"{path} holds no checkpoint: it is no run, or its training has written none"
+        none = f"{path} holds no checkpoint: its training has written none"
         raise BadRun(f"{none}. Runs: {others}" if others else none)
     last = [file for file in files if file.name == LAST]
     best = [file for file in files if file.name != LAST]

@@ -364,6 +364,8 @@ class Calls(TorchFunctionMode):
         enable_gqa: bool = False,
     ) -> Tensor:
         """``(b h q c), (b h k c), (b h k e) -> (b h q e)``"""
+        if query.dim() != 4:
+            raise BadOption(f"swappable: queries must be (b h q c), not {tuple(query.shape)}")
         if is_causal and (attn_mask is not None or query.shape[2] == 1):  # attend drops these
             causal = query.new_ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
             mask = causal if attn_mask is None else attn_mask
@@ -375,7 +377,10 @@ class Calls(TorchFunctionMode):
 def heads_of(module: Any) -> tuple[int, int]:
     """Number and width of the heads of queries."""
     if type(module) in DECLARED:
-        return DECLARED[type(module)](module)
+        try:
+            return DECLARED[type(module)](module)
+        except AttributeError as error:
+            raise BadOption(f"swappable: heads of {type(module).__name__}: {error}") from None
     places = (module, module.config)
     heads = next((getattr(at, key) for at in places for key in HEADS if hasattr(at, key)), None)
     width = next((getattr(module, key) for key in HEAD_DIMS if hasattr(module, key)), None)

@@ -176,6 +176,8 @@ def swap(
     specs = {kind: spec for kind, spec in given if spec}
     arguments = {**specs, "only": only, "skip": skip, "valid": valid, "allow": allow}
     check_names(swap, misspelt)
+    if not isinstance(model, nn.Module):
+        raise BadOption(f"swap takes a model, a torch.nn.Module, not {type(model).__name__}")
     if not specs:
         raise BadOption("swap: say what to swap: norm=..., attention=..., or others")
     for kind, spec in specs.items():

@@ -80,7 +80,7 @@ class Loss(Named):
     def weights(self, labels: Sequence[str], counts: Sequence[int] | None = None) -> Tensor | None:
         """The weight of each class: ``(c)``. ``counts`` are the numbers of training texts per
         class; without them, ``balanced`` gives None. A BadOption for a label that the data does not
-        have.
+        have, or where every weight is 0.
         """
         if self.class_weights is None:
             return torch.ones(len(labels))
@@ -90,7 +90,10 @@ class Loss(Named):
                     f": no label {label!r}.{did_you_mean(label, labels)} Labels: {listing(labels)}",
                     key="loss.class_weights",
                 )
-            return torch.tensor([self.class_weights.get(label, 1.0) for label in labels])
+            weights = torch.tensor([self.class_weights.get(label, 1.0) for label in labels])
+            if not bool(weights.any()):
+                raise BadOption(": every weight is 0", key="loss.class_weights")
+            return weights
         if counts is None:
             return None
         each = torch.tensor(counts)

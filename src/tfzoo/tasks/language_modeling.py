@@ -45,7 +45,7 @@ class Continue:
         length_penalty: alpha of the score of a hypothesis (:class:`tfzoo.Search`).
 
     Raises:
-        BadOption: a number out of its range, or without effect.
+        BadOption: a number out of its range, or without effect; an empty ``stop``.
     """
 
     max_new_tokens: int | None = None
@@ -64,6 +64,8 @@ class Continue:
         check_range("seed", self.seed, ge=0, lt=2**63, whole=True)
         if self.seed and not self.temperature:
             raise BadOption("seed is of what is sampled: set temperature over 0")
+        if self.stop == "":
+            raise BadOption("stop is an empty text, which would end every continuation at once")
 
 
 @dataclass

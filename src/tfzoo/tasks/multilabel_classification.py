@@ -22,7 +22,7 @@ from tfzoo.data.classification import LabelledText
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.data.tokenizer import Vocabulary
-from tfzoo.errors import BadData
+from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.text_task import TextTask
 
 
@@ -39,6 +39,7 @@ class MultilabelData(LabelledText):
         label_delimiter: what separates the labels of a text.
 
     Raises:
+        BadOption: the delimiter is empty.
         BadData: no example of training has a label, or its cells are lists of 0 and 1; a label of
             another split is none of training's.
     """
@@ -47,6 +48,8 @@ class MultilabelData(LabelledText):
 
     def __init__(self, *, label_delimiter: str = ",", **text: Any) -> None:
         super().__init__(**text)
+        if not label_delimiter:
+            raise BadOption("data.label_delimiter is empty; give what separates two labels")
         self.label_delimiter = label_delimiter
 
     def labels_of(self, cell: str) -> list[str]:

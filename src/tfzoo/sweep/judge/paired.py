@@ -5,7 +5,7 @@ computed in the same way.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -53,7 +53,7 @@ class Interval:
 @dataclass(frozen=True)
 class Outcome:
     """The tests of one comparison: interval and p of no difference; p of a difference within the
-    margin, 1 without one. All but
+    margin, 1 without one; and p of the permutation test, 1 where it cannot decide. All but
     ``p_equivalent`` and that of ``test`` are after Holm's correction for all of the metric.
     """
 
@@ -61,6 +61,7 @@ class Outcome:
     p_equivalent: float
     p_corrected: float
     p_equivalent_corrected: float
+    p_permutation: float
 
 
 def interval(values: ArrayLike, alpha: float = ALPHA, looks: tuple[int, ...] = ()) -> Interval:
@@ -154,6 +155,20 @@ def answers(p: ArrayLike, p_equivalent: ArrayLike, sign: ArrayLike) -> Floats:
 def standing(every: ArrayLike, without: ArrayLike) -> Floats:
     """The :func:`answers` of all runs where they are also those without the runs that diverged."""
     return np.where(np.asarray(every) == np.asarray(without), every, np.nan)
+
+
+def permutation(values: Sequence[float]) -> float:
+    """p of the permutation test of mean 0 (Fisher 1935), which only assumes that each difference
+    could as well have had the other sign: the share of sign changes whose mean is as far from 0.
+    """
+    found = scipy.stats.permutation_test(
+        (values,),
+        lambda x, axis: x.mean(axis),
+        permutation_type="samples",
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    )
+    return float(found.pvalue)
 
 
 def power(

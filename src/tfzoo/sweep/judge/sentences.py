@@ -42,8 +42,10 @@ def tested(
     test, corrected = outcome.test, outcome.p_corrected
     margin = design.margin.describe(one.against) if design.margin else ""
     after = ""
+    if outcome.p_permutation < 1:
+        after = f" (permutation test: {format_p(outcome.p_permutation)})"
     if one.diverged and verdict != "not yet known":
-        after = f"; so it is without the {one.diverged}"
+        after += f"; so it is without the {one.diverged}"
     if verdict in ("better", "worse"):
         low, high = sorted(float(test.sign * end) for end in (test.low, test.high))
         size = format_estimate(float(test.sign * test.mean), low, high)

@@ -26,6 +26,7 @@ from tfzoo.sweep.judge.paired import (
     has_variance,
     holm,
     interval,
+    permutation,
     standing,
 )
 
@@ -274,13 +275,16 @@ def outcomes(
     counted, in which what has no test, or none yet, counts as if its p were 1.
     """
     count, tests = sum(counted), dict[int, Interval]()
-    p = np.ones((2, len(family)))
+    p = np.ones((3, len(family)))
     for at, one in enumerate(family):
         if one.is_testable:
             tests[at] = interval(one.differences, ALPHA / count, design.looks)
             p[0, at] = tests[at].p
             if design.margin:
                 p[1, at] = equivalence(one.differences, design.margins(one), design.looks)
+            # With fewer seeds no permutation is rare enough; at looks it would be several tests.
+            if not design.looks and 2.0 ** (1 - len(one.pairs)) * count < ALPHA:
+                p[2, at] = permutation(one.differences)
     corrected = holm(np.where(counted, p, np.nan)).T.tolist()
     return [
         Outcome(tests[at], float(p[1, at]), *corrected[at]) if at in tests else None

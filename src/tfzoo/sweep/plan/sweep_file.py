@@ -299,6 +299,9 @@ def check_values(plan: Plan) -> None:
         raise BadRecipe("no recipe; add recipe: translation/numbers")
     check_count("threads", plan.threads)
     check_count("devices", plan.devices)
+    names = [metric.name for metric in plan.metrics]
+    if len({*names}) < len(names):
+        raise BadRecipe("metric and also: each name once")
     seeds, looks, tune = plan.seeds, plan.looks, plan.tune
     every = [*seeds, *([tune.seed] if tune else [])]
     if not 0 < len({*seeds}) == len(seeds) <= MAX_SEEDS:

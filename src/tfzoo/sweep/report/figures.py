@@ -76,14 +76,15 @@ def forest(results: Results, verdicts: Verdicts, cells: Sequence[CellResult]) ->
         for row, one in enumerate(shown):
             style, ends = MARKS[one.verdict], [one.difference_low, one.difference_high]
             if None not in ends:
-                axes.plot(np.array(ends), [row, row], color=style["color"])
+                axes.plot(np.array(ends), [row, row], color=style["color"], linewidth=1.6)
             axes.plot([one.difference or 0.0], [row], markersize=6, **style)
         names = [escape_dollars(results.title(one)) for one in shown]
         axes.set_yticks(range(len(shown)), names)
         axes.set_ylim(len(shown) - 0.5, -0.5)
         ends = [end for one in shown for end in (one.difference_low, one.difference_high)]
         axes.set_xlim(*limits([0.0, *(one.difference for one in shown), *ends]))
-        axes.axvline(0.0, color=SOFT, zorder=0)
+        axes.axvline(0.0, color=SOFT, linewidth=0.8, zorder=0)
+        axes.grid(axis="y", visible=False)
         better = "lower" if verdicts.mode == "min" else "higher"
         axes.set_xlabel(escape_dollars(f"difference of {verdicts.metric}, {better} is better"))
     return inline(figure, f"Differences of {verdicts.metric} to the baseline")
@@ -125,7 +126,7 @@ def curves(results: Results, cells: Sequence[CellResult]) -> str | None:
                 for curve in own:
                     points = sorted(curve.items())
                     steps, values = zip(*points[:: -(-len(points) // MAX_POINTS)], strict=True)
-                    axes.plot(steps, values, color=colour)
+                    axes.plot(steps, values, color=colour, linewidth=1.0)
             axes.set(xlim=(0, end), title=escape_dollars(cell.title))
         if start:
             grid[0].set_ylim(*limits(late))

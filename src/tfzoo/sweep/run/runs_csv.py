@@ -13,7 +13,7 @@ from typing import Any
 from tfzoo.base.files import object_of, replacing
 from tfzoo.base.yaml_files import read_yaml
 from tfzoo.errors import BadRun
-from tfzoo.runs.folder import logged_curves, read_summary
+from tfzoo.runs.folder import RUNS, logged_curves, read_summary
 from tfzoo.sweep.plan.sweep_file import MEASURED_COLUMNS, STATUS_COLUMNS, Plan, parse
 from tfzoo.sweep.run import tune
 from tfzoo.sweep.run.state import CELLS, ENDED, SWEEP, Run, planned_runs
@@ -40,10 +40,10 @@ class SweepFolder:
         """
         path = Path(given)
         if not (path / CELLS).is_file():
-            raise BadRun(
-                f"{given} is not the folder of a sweep: it has no {CELLS}. By default it is "
-                "runs/NAME; tfzoo sweep FILE creates one"
-            )
+            near = [*sorted(path.glob("*")), *path.parents, RUNS / path.stem]
+            meant = [one for one in near if (one / CELLS).is_file()]
+            hint = f"Did you mean {meant[0]}?" if meant else "tfzoo sweep FILE creates one"
+            raise BadRun(f"{given} is not the folder of a sweep: it has no {CELLS}. {hint}")
         try:
             plan = parse(path / SWEEP, read_yaml(path / SWEEP))
             made = json.loads((path / CELLS).read_text("utf-8"))
