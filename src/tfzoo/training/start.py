@@ -135,7 +135,7 @@ def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:
     changed = swapped(entry["recipe"].get("model", {}), task.recipe.get("model", {}))
     rows += [("swapped", ", ".join(changed))] if changed else []
     task.began, task.anew = dict(rows), sorted(own.keys() - fits.keys())
-    warn(run, parts[0], parts[2])
+    warn(run, task, parts[0], parts[2])
     if texts_of(entry["tokenizer"]) != texts_of(task.tokenizer.state()):
         another = "another one: a row of its embeddings stood for another word"
         rows.append(("tokenizer", another))
@@ -145,7 +145,7 @@ def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:
     return rows
 
 
-def warn(run: TrainedRun, own: Mapping[str, Tensor], fits: Mapping[str, Tensor]) -> None:
+def warn(run: TrainedRun, task: Any, own: Mapping[str, Tensor], fits: Mapping[str, Tensor]) -> None:
     """Say that less than half of the weights ``own`` of a model are the run's, ``fits``; or of
     those beside the largest, which is the table of a small model with many words.
     """
@@ -159,7 +159,7 @@ def warn(run: TrainedRun, own: Mapping[str, Tensor], fits: Mapping[str, Tensor])
     notify(
         f"from {relative_path(run.path)}: only {len(fits)} of {len(own)} tensors of this model, "
         f"{kept / size:.1%} of its parameters, are kept, the rest starts anew: it has other sizes "
-        "or parts" + (keep if folder else "")
+        "or parts" + (keep if folder and isinstance(task, run.task) else "")
     )
 
 
