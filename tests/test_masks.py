@@ -1,5 +1,6 @@
 """A mask says the same whatever it was asked before."""
 
+import itertools
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from tests.exact import close
 from tfzoo.base.registry import create, registry
 from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadComponent, BadOption
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, dense, pairs
 
 CPU = torch.device("cpu")
 
@@ -76,9 +77,11 @@ def test_a_mask_of_inference_mode_can_be_trained_with():
 def test_masks_of_all_kinds_are_combined():
     allowed = torch.rand(2, 1, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
     keys = torch.arange(5) < torch.tensor([[5], [3]])
-    triangle, rows = torch.ones(3, 5, dtype=torch.bool).tril(1), torch.tensor([1, 1, 0])
-    for some in (allowed, allowed[:1]):
-        mask, wanted = Mask(True, keys, 1, some), some & triangle & keys[:, None, None]
+    rows, square = torch.tensor([1, 1, 0]), torch.ones(3, 5, dtype=torch.bool)
+    for some, start in itertools.product((allowed, allowed[:1], pairs(allowed)), (1, None)):
+        triangle = square.tril(start or 2)  # the last query stands beside the last key
+        mask = Mask(True, keys, start, some)
+        wanted = dense(some, 3, 5, CPU) & triangle & keys[:, None, None]
         for one, expected in ((mask, wanted), (mask.select(rows), wanted[rows])):
             assert torch.equal(one.boolean(3, 5, CPU), expected)
             assert torch.equal(one.pairs(3, 5).dense(3, 5, CPU), expected)
