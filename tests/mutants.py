@@ -24,7 +24,7 @@ from tests.testing.patching import ROOT, SOURCE, apply
 
 TESTS = (
     *("tests/test_search.py", "tests/test_masks.py", "tests/models", "tests/tasks"),
-    *("tests/runs/test_published.py", "tests/exporting/test_transformers.py"),
+    *("tests/mixer", "tests/runs/test_published.py", "tests/exporting/test_transformers.py"),
 )
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not nightly and not gpu", "-k", "not compile")
 LOADED = ("lightning.pytorch", "sacrebleu", "tokenizers", "torch._dynamo", "transformers")

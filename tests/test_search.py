@@ -1,6 +1,5 @@
 """Search finds what a plain restatement in Python finds."""
 
-import inspect
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -275,8 +274,7 @@ def test_numbers_that_no_search_can_have_are_refused(wrong):
 
 
 def test_beams_are_scored_alike_wherever_they_are_asked_for():
-    of_call = inspect.signature(tfzoo.generate).parameters["length_penalty"].default
-    assert Continue().length_penalty == of_call == Search().length_penalty
+    assert Continue().length_penalty == Search().length_penalty
 
 
 class Late(HostCopies):

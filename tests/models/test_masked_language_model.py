@@ -41,5 +41,6 @@ def test_a_type_adds_its_vector_and_none_is_type_0():
 def test_types_that_a_model_does_not_have_are_refused():
     with pytest.raises(BadOption, match="set token_types"):
         small()(TEXT, TYPES)
-    with pytest.raises(BadOption, match="token_types=-1"):
-        small(token_types=-1)
+    for wrong in (-1, 1.5):
+        with pytest.raises(BadOption, match=f"token_types={wrong}"):
+            small(token_types=wrong)

@@ -4,11 +4,11 @@ import inspect
 from dataclasses import fields
 
 import pytest
+import torch
 
 import tfzoo
 from tfzoo.components.mixer.multihead import SelfAttention
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.models.architectures.config import MODELS
 from tfzoo.models.options import STACK_KEYS, StackOptions
 
 NAN, INF = float("nan"), float("inf")
@@ -73,9 +73,18 @@ BASE = {"dim": 512, "heads": 8, "layers": 6, "scale_embeddings": True}
 
 def test_what_is_not_given_is_as_in_the_base_model():
     stacks = [tfzoo.Encoder, tfzoo.Decoder, tfzoo.EncoderLayer, tfzoo.DecoderLayer]
-    for cls in [*stacks, *MODELS.values()]:
-        for key, one in inspect.signature(cls).parameters.items():
-            assert one.default in (BASE.get(key, one.default), one.empty), (cls, key)
+    with torch.device("meta"):
+        built = [cls(512) for cls in [*stacks, tfzoo.Transformer, tfzoo.LanguageModel]]
+        built += [tfzoo.MaskedLanguageModel(9), tfzoo.TransformerClassifier(9, 2)]
+    for model in built:
+        assert (
+            BASE.items() >= {key: model.config[key] for key in BASE.keys() & model.config}.items()
+        )
+
+
+def test_options_of_one_side_that_nothing_there_reads_are_refused():
+    with pytest.raises(Clash, match=r"^encoder: nothing reads gate"):
+        tfzoo.Transformer(20, 8, 2, 1, encoder={"mixer": "fourier", "gate": True})
 
 
 def test_the_norm_of_embeddings_mixes_no_tokens():

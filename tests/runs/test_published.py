@@ -223,6 +223,7 @@ HALF = {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5
 HONOURED: list[tuple[str, dict[str, Any]]] = [
     ("roberta", {"hidden_act": "gelu_new"}),  # the head has another one
     ("llama", {"rope_parameters": YARN, "max_position_embeddings": 8}),  # the length of training
+    ("llama", {"partial_rotary_factor": 1.0}),
     ("llama", {"rope_parameters": HALF, "rope_scaling": {"type": "linear", "factor": 2.0}}),
     ("gemma2", {"use_sliding_window": False}),  # is Qwen's
     ("gpt_oss", {"use_sliding_window": False}),
@@ -304,6 +305,10 @@ def cut_short(folder):
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def quantised(folder):
+    rewrite(folder, lambda state: {key: one.to(torch.float8_e4m3fn) for key, one in state.items()})
+
+
 def pickled(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
@@ -338,6 +343,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda folder: (folder / "config.json").write_text("[1", "utf-8"), "damaged"),
     (lambda folder: (folder / "model.safetensors").unlink(), "holds no weights"),
     (pickled, "pytorch_model.bin, which can hold code"),
+    (quantised, r"is quantised \(torch.float8_e4m3fn\)"),
     (cut_short, "cut short or damaged"),
     (long_header, "damaged"),
     (without_a_tensor, "no parameter"),

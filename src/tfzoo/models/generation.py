@@ -131,8 +131,8 @@ def check_options(
     temperature: float,
     top_k: int | None,
     top_p: float | None,
-    beam: int = 1,
-    length_penalty: float = 0.6,
+    beam: int,
+    length_penalty: float,
 ) -> None:
     """Raise BadOption where an option of :func:`generate` is out of range or has no effect."""
     check_range("max_new_tokens", max_new_tokens, ge=1, whole=True)
