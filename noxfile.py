@@ -35,8 +35,10 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def nightly(session: nox.Session) -> None:
     """The tests that take minutes, then the suite on each processor capability below the best that
-    this machine has, and on the best one with two threads; all of them run, whichever fails.
+    this machine has, and on the best one with two threads; then the documentation's site. All of
+    them run, whichever fails.
     """
+    session.notify("docs", posargs=())
     session.install(*TESTED, "-e", ".[test,ray]")
     slow = ("-m", "nightly", "-n", "2", "--max-worker-restart", "0", "--timeout", "3600")
     parts = {"slow tests": (("pytest", "-q", *slow, "--durations=10"), ONE_THREAD)}

@@ -39,12 +39,13 @@ MET = (
 
 def groups() -> dict[str, list[str]]:
     """Full names under headings."""
-    own = [f"tfzoo.{name}" for name in tfzoo.__all__]
+    named = {name: getattr(tfzoo, name) for name in tfzoo.__all__}
+    own = [f"tfzoo.{name}" for name, value in named.items() if not inspect.ismodule(value)]
     packages = [
         f"{package}.{name}" for package in PACKAGES for name in import_module(package).__all__
     ]
     return {
-        "tfzoo": [name for name in own if name not in MODULES + PACKAGES],
+        "tfzoo": own,
         "Pictures and contract tests": packages,
         "Types of arguments and results": list(MET),
         "Contracts and errors": list(MODULES),
