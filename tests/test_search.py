@@ -18,7 +18,6 @@ from tfzoo.masks import Mask
 from tfzoo.models.initialise import initialise
 from tfzoo.search import Search, _candidates, lengths_of
 from tfzoo.search import search as search_with
-from tfzoo.tasks.language_modeling import Continue
 
 BOS, EOS = OWN.bos, OWN.eos
 search = partial(search_with, special=OWN)
@@ -271,10 +270,6 @@ def test_candidates_are_the_best_of_all_continuations(v, count):
 def test_numbers_that_no_search_can_have_are_refused(wrong):
     with pytest.raises(BadOption):
         Search(**{"beam": 2, **wrong})
-
-
-def test_beams_are_scored_alike_wherever_they_are_asked_for():
-    assert Continue().length_penalty == Search().length_penalty
 
 
 class Late(HostCopies):

@@ -12,6 +12,7 @@ from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.generation import filter_logits
 from tfzoo.search import Search
+from tfzoo.tasks.language_modeling import Continue
 from tfzoo.testing.samples import randomize
 
 TEXT = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 0, 0]])
@@ -158,7 +159,7 @@ def test_beams_have_the_penalty_of_search_and_a_cap_is_over_0(monkeypatch):
     monkeypatch.setattr("tfzoo.models.generation.Search", lambda *given: Search(*map(same, given)))
     same, asked = lambda one: asked.append(one) or one, []
     tfzoo.generate(small(), TEXT[:1], 2, beam=2)
-    assert asked == [2, Search().length_penalty] * 2
+    assert asked == [2, Search().length_penalty] * 2 == [2, Continue().length_penalty] * 2
     with pytest.raises(BadOption, match="logit_cap=0"):
         small(logit_cap=0.0)
 

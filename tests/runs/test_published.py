@@ -367,10 +367,6 @@ SHARDS: list[tuple[Any, str]] = [
     (index_with(lambda where: where.clear()), "no weight_map"),
     (lambda folder: last_shard(folder).unlink(), "cannot read"),
     (lambda folder: last_shard(folder).write_bytes(b""), "cut short or damaged"),
-    (
-        lambda folder: last_shard(folder).write_bytes(last_shard(folder).read_bytes()[:-9]),
-        "cut short or damaged",
-    ),
 ]
 
 

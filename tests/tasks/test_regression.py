@@ -73,12 +73,10 @@ def test_numbers_that_fp32_would_round_are_learnt_and_told_apart(tmp_path):
         quiet(max_steps=1, precision="bf16-true").fit(task, datamodule=data)
 
 
-@pytest.mark.parametrize(
-    ("std", "line"), [(0.02, "1234.5678912"), (7.0, "1234.56789"), (3e3, "1234.57"), (2e8, "1000")]
-)
-def test_a_number_has_the_digits_that_six_of_the_deviation_would_have(std, line):
-    task = task_with(RegressionTask, std=torch.tensor(std, dtype=torch.float64))
-    assert RegressionTask.output_line(task, RegressionAnswer(1234.5678912)) == line
+def test_a_number_has_the_digits_that_six_of_the_deviation_would_have():
+    for std, line in ((0.02, "1234.5678912"), (7.0, "1234.56789"), (3e3, "1234.57"), (2e8, "1000")):
+        task = task_with(RegressionTask, std=torch.tensor(std, dtype=torch.float64))
+        assert RegressionTask.output_line(task, RegressionAnswer(1234.5678912)) == line
 
 
 def test_what_is_no_number_is_named_by_file_and_line(tmp_path):
