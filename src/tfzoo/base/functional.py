@@ -5,7 +5,6 @@ Statistics, softmax, angles and sums are computed in fp32 at least.
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -57,7 +56,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
     ``p`` is the probability in force: 0 outside training. On a CPU, where drawing random numbers
     takes most of the time, large tensors draw four at once, of ``p`` rounded to a multiple of
-    2**-16.
+    2**-16, and keep a byte of each entry.
 
     >>> dropout(torch.ones(2), 0.0)
     tensor([1., 1.])
@@ -70,30 +69,10 @@ def dropout(x: Tensor, p: float) -> Tensor:
         or not 0 < steps < STEPS
         or not custom_functions_apply()  # before: a graph is for any number of entries
         or x.numel() < LARGE
+        or x.numel() % 4
     ):
         return F.dropout(x, p)
-    return DropoutFunction.apply(x, steps)  # type: ignore[no-any-return,no-untyped-call]
-
-
-class DropoutFunction(torch.autograd.Function):
-    """Dropout that keeps its mask in one byte per entry, and reads 64 random bits as four numbers.
-    Their comparison is in place, in int16: PyTorch vectorises that, and not one that returns bool.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, steps: int) -> Tensor:
-        bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-        numbers = bits.view(torch.int16)[: x.numel()].view(x.shape)
-        kept = numbers.ge_(steps - STEPS // 2).to(torch.int8)
-        ctx.save_for_backward(kept)
-        ctx.scale = STEPS / (STEPS - steps)
-        return masked(x, kept, ctx.scale)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return masked(grad, ctx.saved_tensors[0], ctx.scale), None
-
-
-def masked(x: Tensor, kept: Tensor, scale: float) -> Tensor:
-    """``x * kept * scale``. Converting the mask first is faster than a product of mixed dtypes."""
-    return kept.to(x.dtype).mul_(x).mul_(scale)
+    bits = torch.empty(x.numel() // 4, dtype=torch.int64).random_(-(2**63), None)
+    # In place, in int16: PyTorch vectorises that comparison, and not one that returns bool.
+    kept = bits.view(torch.int16).view(x.shape).ge_(steps - STEPS // 2).to(torch.int8)
+    return x * kept * (STEPS / (STEPS - steps))
