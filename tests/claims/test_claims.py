@@ -63,7 +63,7 @@ def test_the_parts_of_a_score_sum_to_it(side, task, batch):
         stack, norm, block = sinusoids.scored(task, side)
         ids = batch.source if side == "encoder" else shared.decoder_input(batch)
         x = stack.position.embed(task.model.source_embedding(ids), torch.arange(ids.shape[1])[None])
-        scores = block.attention.scores(block.queries(norm(x)), block.keys(norm(x)))
+        scores = block.attention.scores(*block.queries_keys_values(norm(x))[:2])
     torch.testing.assert_close(torch.stack([*terms.values()]).sum(0), scores)
     assert sum(sinusoids.shares(terms, visible).values()) == pytest.approx(1)
 

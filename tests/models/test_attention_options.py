@@ -96,3 +96,12 @@ def test_without_bias_no_linear_layer_of_attention_has_one():
     biased = {name for name in linear if model.get_submodule(name).bias is not None}
     assert len(linear) == 19
     assert biased == {name for name in linear if ".feedforward." in name}
+
+
+@pytest.mark.parametrize("name", ["query", "key", "value"])
+def test_a_hook_on_a_projection_is_called(name):
+    """Queries, keys and values may come from one product."""
+    block, seen = tfzoo.create("mixer", "multihead", dim=DIM, heads=4), []
+    getattr(block, name).register_forward_hook(lambda part, given, y: seen.append(y.shape))
+    block(torch.randn(2, N, DIM))
+    assert seen == [(2, N, DIM)]

@@ -7,7 +7,7 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
-from tfzoo.base.linear import Linear
+from tfzoo.base.linear import Linear, projections
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
 from tfzoo.masks import Mask, Pairs
@@ -84,22 +84,25 @@ class SelfOrCrossAttention(nn.Module):
         """``(b n d) -> (b h n c)``"""
         return split_heads(self.query(x), self.heads, self.query_norm)
 
-    def keys(self, x: Tensor) -> Tensor:
-        """``(b n d) -> (b kv_heads n c)``"""
-        projected = self.query(x) if self.key is None else self.key(x)
-        return split_heads(projected, self.kv_heads, self.key_norm)
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """``(b n d) -> (b h n c), (b kv_heads n c), (b kv_heads n e)``; a projection that queries
+        and keys share is computed once.
+        """
+        maps = [one for one in (self.query, self.key, self.value) if one is not None]
+        *queries, k, v = projections(x, maps)
+        return (
+            split_heads(queries[0] if queries else k, self.heads, self.query_norm),
+            split_heads(k, self.kv_heads, self.key_norm),
+            split_heads(v, self.kv_heads),
+        )
 
-    def queries_and_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """:meth:`queries` and :meth:`keys`; where they share a projection, it is computed once."""
-        if self.key is not None:
-            return self.queries(x), self.keys(x)
-        y = self.query(x)
-        of_keys = split_heads(y, self.kv_heads, self.key_norm)
-        return split_heads(y, self.heads, self.query_norm), of_keys
-
-    def values(self, x: Tensor) -> Tensor:
-        """``(b n d) -> (b kv_heads n e)``"""
-        return split_heads(self.value(x), self.kv_heads)
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys, from :meth:`prepare_keys`, and values: ``(b k d) -> (b h|kv_heads k *), (b kv_heads
+        k e)``.
+        """
+        k, v = projections(x, [self.query if self.key is None else self.key, self.value])
+        k = self.prepare_keys(split_heads(k, self.kv_heads, self.key_norm))
+        return k, split_heads(v, self.kv_heads)
 
     def prepare_keys(self, k: Tensor) -> Tensor:
         """The keys to cache: ``(b kv_heads n c) -> (b kv_heads n c)``, or ``-> (b h n *)`` if
@@ -177,14 +180,8 @@ class CrossAttention(SelfOrCrossAttention):
         """Put the keys, from :meth:`prepare_keys`, and values of the encoder's output ``(b k d)``
         into an empty cache, in the order in which each step reads them.
         """
-        k, v = self.read_memory(memory)
+        k, v = self.keys_values(memory)
         cache.append(k=k.contiguous(), v=v.contiguous())
-
-    def read_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys, from :meth:`prepare_keys`, and values: ``(b k d) -> (b h|kv_heads k *), (b kv_heads
-        k e)``.
-        """
-        return self.prepare_keys(self.keys(memory)), self.values(memory)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b q d) -> (b q d)``
@@ -196,7 +193,7 @@ class CrossAttention(SelfOrCrossAttention):
         if cached:
             k, v = cached["k"], cached["v"]
         elif context.memory is not None:
-            k, v = self.read_memory(context.memory)
+            k, v = self.keys_values(context.memory)
         else:
             raise ValueError("cross-attention needs a memory")
         queries = x

@@ -6,7 +6,7 @@ from einops import rearrange
 from torch import Tensor
 
 from tfzoo.base.functional import at_least_fp32, without_autocast
-from tfzoo.base.linear import Linear
+from tfzoo.base.linear import Linear, projections
 from tfzoo.base.registry import register
 from tfzoo.models.context import Context
 from tfzoo.models.mixer import Mixer
@@ -50,8 +50,8 @@ class LinearAttention(Mixer):
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         q, k, v = (
-            rearrange(at_least_fp32(linear(x)), "b n (h c) -> b h n c", h=self.heads)
-            for linear in (self.query, self.key, self.value)
+            rearrange(at_least_fp32(one), "b n (h c) -> b h n c", h=self.heads)
+            for one in projections(x, [self.query, self.key, self.value])
         )
         with without_autocast(x):
             y = self.attend(feature_map(q), feature_map(k), v, context, layer)

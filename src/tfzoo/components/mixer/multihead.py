@@ -31,10 +31,10 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         if self.has_one_query(x, context):
-            some, k = context.select(x), self.prepare_keys(self.keys(x))
-            y = self.attend(some, self.queries(some), k, self.values(x), context.mask)
+            some = context.select(x)
+            y = self.attend(some, self.queries(some), *self.keys_values(x), context.mask)
             return y.expand_as(x)  # that of other tokens is not read
-        q, k, v = *self.queries_and_keys(x), self.values(x)
+        q, k, v = self.queries_keys_values(x)
         if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
         k = self.prepare_keys(k)
