@@ -319,7 +319,7 @@ dropout goes on outside training
     Residual.branch: always _
     tests/testing/test_options.py::test_dropout_acts_in_training_and_nowhere_else[0.4-pre]
 dropout does not scale what it keeps
-    DropoutFunction.forward: STEPS / (STEPS - steps) => 1.0
+    dropout: STEPS / (STEPS - steps) => 1.0
     tests/feedforward/test_feedforward.py::test_dropout_falls_on_the_hidden_layer[relu]
 the width of values is accepted and not used
     SelfOrCrossAttention.__init__: options.value_head_dim or head_dim => head_dim
@@ -329,8 +329,8 @@ shared keys go to the wrong heads
     repeat_kv: 'b h n c -> b (h g) n c' => 'b h n c -> b (g h) n c'
     tests/testing/test_options.py::
         test_keys_and_values_are_shared_by_neighbouring_heads[scaled_dot_product]
-one projection for queries and keys is no projection for keys
-    SelfOrCrossAttention.keys: self.query(_) => _
+one projection for queries and keys is no projection
+    SelfOrCrossAttention.queries_keys_values: projections(x, _) => [x, x]
     tests/testing/test_options.py::
         test_one_projection_for_queries_and_keys_equals_two_that_are_equal
 an option of a component is accepted and not used
