@@ -329,8 +329,9 @@ shared keys go to the wrong heads
     repeat_kv: 'b h n c -> b (h g) n c' => 'b h n c -> b (g h) n c'
     tests/testing/test_options.py::
         test_keys_and_values_are_shared_by_neighbouring_heads[scaled_dot_product]
-one projection for queries and keys is no projection
-    SelfOrCrossAttention.queries_keys_values: projections(x, _) => [x, x]
+queries that share the projection of keys are twice as large
+    SelfOrCrossAttention.queries_keys_values: queries[0] if queries else k
+        => queries[0] if queries else 2 * k
     tests/testing/test_options.py::
         test_one_projection_for_queries_and_keys_equals_two_that_are_equal
 an option of a component is accepted and not used
