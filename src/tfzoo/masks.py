@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tfzoo.base.kernels import custom_functions_apply
 from tfzoo.errors import BadOption
 
 T = TypeVar("T")
@@ -299,10 +298,7 @@ class Mask:
             only_later = self.keys is None and self.allowed is None and self.first_query(q, k) >= 0
             if visible is None or only_later:  # then each query may look at a key
                 return None
-            empty = ~visible.any(-1, keepdim=True)
-            # A CPU has the values at hand, and need not look at them again in each layer.
-            known = empty.is_cpu and type(empty) is Tensor and custom_functions_apply()
-            return None if known and not empty.any() else empty
+            return ~visible.any(-1, keepdim=True)
 
         return self.once(("fully masked", q, k, device), build)
 

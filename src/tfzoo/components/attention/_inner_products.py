@@ -123,7 +123,7 @@ def fused(
         )
     # PyTorch would make numbers of a boolean mask, for each layer again.
     attn_mask = mask.added(*lengths, q.dtype, q.device)
-    empty = mask.fully_masked(*lengths, q.device)
+    empty = mask.once(("empty", *lengths, q.device), lambda: empty_queries(mask, q, k))
     if bias is not None:
         visible = mask.boolean(*lengths, q.device)
         bias = bias if visible is None else bias.masked_fill(~visible, float("-inf"))
@@ -134,3 +134,13 @@ def fused(
         q, k, v, attn_mask=attn_mask, dropout_p=dropout, scale=scale
     )
     return out if empty is None else torch.where(empty, 0.0, out)
+
+
+def empty_queries(mask: Mask, q: Tensor, k: Tensor) -> Tensor | None:
+    """:meth:`tfzoo.Mask.fully_masked`; None as well where a CPU, which has the values at hand, sees
+    that there is none.
+    """
+    empty = mask.fully_masked(q.shape[-2], k.shape[-2], q.device)
+    if empty is None or not empty.is_cpu or not custom_functions_apply():
+        return empty
+    return empty if type(empty) is not Tensor or empty.any() else None
