@@ -14,6 +14,7 @@ import tfzoo
 from tests.tiny import number_pairs, numbers, ready
 from tests.trainers import quiet
 from tfzoo.commands.main import main
+from tfzoo.components.attention import _inner_products
 from tfzoo.errors import NotFinite
 from tfzoo.learning.gradient_normalizer import SkippedSteps
 
@@ -225,7 +226,12 @@ def test_a_step_that_logs_nothing_never_waits_for_the_device(
         training = tfzoo.ClassificationTask.build(recipe, data.vocabulary)
     break_at(training, {2}, "loss" if task == "translation" else "none")
     monkeypatch.setattr(SkippedSteps, "last_in_a_row", lambda self: 0)
-    monkeypatch.setattr("tfzoo.masks.custom_functions_apply", lambda: False)  # as on a GPU
+    # as on a GPU
+    monkeypatch.setattr(
+        _inner_products,
+        "empty_queries",
+        lambda mask, q, k: mask.fully_masked(q.shape[-2], k.shape[-2], q.device),
+    )
     watch = WithoutHostReads(pytest.MonkeyPatch())
     options = {"callbacks": [watch], "log_every_n_steps": 100, "gradient_clip_val": 1.0}
     fit(training, data, tmp_path, 4, accumulate_grad_batches=accumulate, **options)
