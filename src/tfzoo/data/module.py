@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import lightning.pytorch as L
 import numpy as np
+import torch.distributed as dist
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
@@ -193,6 +194,8 @@ class TextData(L.LightningDataModule):
             return
         for name, rows in self.sets.items():
             check_count(f"{name}: {len(rows)} {self.unit}s", len(rows), self.trainer.world_size)
+        if not dist.is_initialized():  # as in a dry run, or before training
+            return
         adapters.keep_samplers(self.trainer)
         strategy = self.trainer.strategy
         if not strategy.reduce_boolean_decision(self.content == strategy.broadcast(self.content)):
