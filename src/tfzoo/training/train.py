@@ -36,7 +36,7 @@ from tfzoo.base.terminal import notify, print_refusal, print_result, print_table
 from tfzoo.base.values import convert
 from tfzoo.config.config import Config
 from tfzoo.data.module import TextData
-from tfzoo.errors import BadRun, NotFinite, TfzooError
+from tfzoo.errors import BadRun, NoNextToken, NotFinite, TfzooError
 from tfzoo.learning.explain import Explain
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.models.fsdp import load_full_state
@@ -271,7 +271,9 @@ class TrainingRun:
         except (SystemExit, KeyboardInterrupt) as stop:
             return self._on_interrupt(stop)
         except TfzooError as error:
-            self.ended = f"{'diverged' if isinstance(error, NotFinite) else 'failed'}: {error}"
+            self.ended = (
+                f"{'diverged' if isinstance(error, NotFinite | NoNextToken) else 'failed'}: {error}"
+            )
             print_refusal(error)
             return error.code
         except Exception as error:
