@@ -102,8 +102,6 @@ def test_what_is_no_mask_is_refused():
         Mask(allowed=torch.ones(1, 1, 4, 5, dtype=torch.bool)).boolean(1, 5, CPU)
     with pytest.raises(BadOption, match=r"keys must be \(b k\)"):
         Mask(keys=torch.ones(3, dtype=torch.bool))
-    with pytest.raises(BadOption, match="start"):
-        Mask(True, start=-1)
     with pytest.raises(BadOption, match=r"keys must be boolean.*not list"):
         Mask(keys=[[True, False]])
     with pytest.raises(BadOption, match="causal is True or False"):

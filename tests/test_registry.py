@@ -116,17 +116,6 @@ def test_a_class_of_another_kind_is_refused_when_it_is_registered():
         Registry("norm").add(torch.nn.LayerNorm, "layerlike")
 
 
-def test_a_constructor_that_cannot_be_called_is_named():
-    class Doubtful(RMS):
-        def __init__(self, dim):
-            super().__init__({"dim": dim}, 1, 2)
-
-    tfzoo.register("norm", "doubtful")(Doubtful)
-    with pytest.raises(BadComponent, match=r"Doubtful.*: .*positional argument"):
-        create("norm", "doubtful", dim=4)
-    del registry("norm").registered["doubtful"]
-
-
 TWO = """
 from tfzoo.contracts import Attention, Norm
 from tfzoo.base.registry import register

@@ -124,8 +124,7 @@ class Mask:
             a kernel computes what it reads.
 
     Raises:
-        BadOption: ``keys`` or ``allowed`` is not boolean, or not of the shape of a call; ``start``
-            is under 0.
+        BadOption: ``keys`` or ``allowed`` is not boolean, or not of the shape of a call.
 
     >>> Mask(causal=True).boolean(2, 3, torch.device("cpu"))[0, 0].int()
     tensor([[1, 1, 0],
@@ -170,8 +169,6 @@ class Mask:
                 "Mask: allowed must be (b q k) with an axis of heads, (b|1 1|h q k), not "
                 f"{tuple(allowed.shape)}: pass allowed[:, None], or allowed[None, None] if (q k)"
             )
-        if start is not None and start < 0:
-            raise BadOption(f"Mask: start must be 0 or more, not {start}")
         self.causal = causal
         self.keys = keys
         self.start = start

@@ -11,8 +11,6 @@ from tests.published_folders import peer_of
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.generation import filter_logits
-from tfzoo.search import Search
-from tfzoo.tasks.language_modeling import Continue
 from tfzoo.testing.samples import randomize
 
 TEXT = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 0, 0]])
@@ -153,15 +151,6 @@ def test_beams_find_what_those_of_transformers_do(tmp_path):
         assert found.tolist() == expected.tolist()
         if stop is not None:  # some end, some do not
             assert 0 < sum(stop in row for row in found.tolist()) < 20
-
-
-def test_beams_have_the_penalty_of_search_and_a_cap_is_over_0(monkeypatch):
-    monkeypatch.setattr("tfzoo.models.generation.Search", lambda *given: Search(*map(same, given)))
-    same, asked = lambda one: asked.append(one) or one, []
-    tfzoo.generate(small(), TEXT[:1], 2, beam=2)
-    assert asked == [2, Search().length_penalty] * 2 == [2, Continue().length_penalty] * 2
-    with pytest.raises(BadOption, match="logit_cap=0"):
-        small(logit_cap=0.0)
 
 
 def test_beams_are_those_of_a_prompt_alone():

@@ -347,10 +347,7 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
     for key, size in sizes.items():
         where = f"{kind} {entry.name!r}: {key}"
         check_range(where, size, ge=SIZES[key], whole=True, optional=True)
-    try:
-        made = entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
-    except TypeError as error:
-        raise BadComponent(f"{kind} {entry.name!r} ({class_path(entry.cls)}): {error}") from error
+    made = entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
     if sizes:
         made.built_for = sizes
     return made

@@ -113,10 +113,5 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def as_yaml(values: Mapping[str, Any]) -> str:
-    """Plain values as a text in YAML, in the order of the keys: BadRecipe where :func:`read_yaml`
-    would refuse it.
-    """
-    text = str(yaml.dump(dict(values), Dumper=Dumper, sort_keys=False, allow_unicode=True))
-    if len(text.encode()) > MAX_BYTES:
-        raise BadRecipe(f"with all defaults, this is over {MAX_BYTES:,} bytes, the maximum size")
-    return text
+    """Plain values as a text in YAML, in the order of the keys."""
+    return str(yaml.dump(dict(values), Dumper=Dumper, sort_keys=False, allow_unicode=True))

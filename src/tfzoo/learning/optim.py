@@ -124,8 +124,6 @@ class Optim(Named):
 
     def __post_init__(self) -> None:
         check_range("optim.lr", self.lr, gt=0)
-        if len(self.betas) != 2:
-            raise BadOption(f"={self.betas} must be two numbers", key="optim.betas")
         for index, beta in enumerate(self.betas):
             check_range(f"optim.betas[{index}]", beta, ge=0, lt=1)
         self.betas = (float(self.betas[0]), float(self.betas[1]))

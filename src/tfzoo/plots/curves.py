@@ -18,8 +18,6 @@ from tfzoo.base.scores import factors, format_score
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun, UnknownName
 from tfzoo.plots.style import (
-    COLOURS,
-    DASHES,
     INK,
     escape_dollars,
     line_style,
@@ -152,11 +150,8 @@ def curves_figure(runs: Sequence[RunMetrics], metrics: Sequence[str] = ()) -> Fi
         metrics: names of columns to draw instead, a panel each.
 
     Raises:
-        BadRun: more runs than there are lines that differ.
         UnknownName: no run has logged one of the metrics.
     """
-    if len(runs) > (most := len(COLOURS) * len(DASHES)):
-        raise BadRun(f"one picture tells {most} runs apart, not {len(runs)}: draw fewer at a time")
     panels = choose_panels(runs, metrics)
     columns = min(len(panels), 2 if len(panels) == 4 else 3)
     rows = -(-len(panels) // columns)
