@@ -67,8 +67,7 @@ def test_a_layer_has_the_options_that_are_not_of_a_whole_stack():
     assert options & layer.keys() == options - {*STACK_KEYS}
 
 
-BASE = {"dim": 512, "heads": 8, "layers": 6, "scale_embeddings": True}
-"""Vaswani et al. 2017, table 3 and section 3.4."""
+BASE = {"dim": 512, "heads": 8, "layers": 6, "scale_embeddings": True}  # Vaswani et al. 2017
 
 
 def test_what_is_not_given_is_as_in_the_base_model():

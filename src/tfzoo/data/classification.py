@@ -194,6 +194,10 @@ class LabelledText(TextData):
 def column_of(names: str | Sequence[str]) -> str:
     """The column of texts, or both columns of pairs of texts, that the option names."""
     each = [names] if isinstance(names, str) else [*names]
+    if len(each) not in (1, 2):
+        raise BadOption(
+            f"data.text_column takes one column, or two for pairs of texts, not {names!r}"
+        )
     return Pair(TAB.join(each)) if len(each) == 2 else each[0]
 
 
