@@ -1,6 +1,4 @@
-"""Every component computes in at least fp32, keeps float64, and trains in every dtype."""
-
-from contextlib import nullcontext
+"""Every component keeps float64, and sums in at least fp32."""
 
 import pytest
 import torch
@@ -9,8 +7,9 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfzoo.base.registry import registry
-from tfzoo.testing.contract import reproducible
-from tfzoo.testing.samples import COMPONENT_KINDS, PROBES, D, build_randomized, inputs
+from tfzoo.testing.component import rounded
+from tfzoo.testing.contract import assert_same, reproducible
+from tfzoo.testing.samples import COMPONENT_KINDS, D, build_randomized
 
 ENTRIES = [
     registry(kind).entry(name) for kind in COMPONENT_KINDS for name in registry(kind).names()
@@ -25,37 +24,14 @@ def as_contracts_run():
         yield
 
 
-def loss(outs):
-    """A scalar with a slope of its own for each number, in float64."""
-    torch.manual_seed(2)
-    return torch.stack([(x * torch.randn(x.shape, dtype=torch.float64)).sum() for x in outs]).sum()
-
-
-def results(entry, rounded, dtype):
-    """Outputs and gradients of weights and inputs, rounded to one dtype, in another."""
-    torch.manual_seed(0)
-    module = build_randomized(entry).to(rounded).to(dtype)
-    given = {
-        name: one.to(rounded).to(dtype).requires_grad_() if one.is_floating_point() else one
-        for name, one in inputs().items()
-    }
-    with Float64Only() if dtype == rounded == torch.float64 else nullcontext():
-        outs = PROBES[entry.kind](module, given)
-        value = loss(outs)
-        wanted = [*(one for one in given.values() if one.requires_grad), *module.parameters()]
-        if not value.requires_grad:
-            return outs, []
-        return outs, list(torch.autograd.grad(value, wanted, allow_unused=True))
-
-
 @every_component
 def test_float64_is_computed_in_float64(entry):
     """No operation returns fp32, forward or backward."""
     if entry.name == "relative_bias":
         pytest.skip("buckets are integers; their logarithm is taken in fp32, as T5 does")
-    outs, grads = results(entry, torch.float64, torch.float64)
-    for x in (*outs, *grads):
-        assert x is None or x.dtype == torch.float64
+    with Float64Only():
+        for x in sum(rounded(entry, torch.float64, torch.float64), []):
+            assert x.dtype == torch.float64
 
 
 class Float64Only(TorchDispatchMode):
@@ -69,27 +45,12 @@ class Float64Only(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @every_component
-def test_weights_of_every_dtype_train_on_a_cpu(entry, dtype):
-    """In the input's dtype, within rounding of float64 from the same weights."""
-    outs, grads = results(entry, dtype, dtype)
-    exact, wanted = results(entry, dtype, torch.float64)
-    assert outs[0].dtype == dtype
-    for x, right in zip(outs, exact, strict=True):
-        assert x.dtype in (dtype, torch.float32), "such as a bias of scores"
-        assert_close(x.double(), right, **limit(dtype, right))
-    for x, y in zip(grads, wanted, strict=True):
-        assert (x is None) == (y is None)
-        if x is not None and y is not None:
-            assert x.dtype == dtype
-            assert_close(x.double(), y, **limit(dtype, y))
-
-
-def limit(dtype, right):
-    """A chain of about 16 roundings, measured by the largest number."""
-    largest = max(1.0, float(right.detach().abs().max()))
-    return {"atol": 16 * torch.finfo(dtype).eps * largest, "rtol": 0.0}
+def test_gradients_of_half_precision_are_close_to_those_of_float64(entry, dtype):
+    (_, found), (_, wanted) = (rounded(entry, dtype, wide) for wide in (dtype, torch.float64))
+    for one, other in zip(found, wanted, strict=True):
+        assert_same(one, other, "gradient", 16 * torch.finfo(dtype).eps)
 
 
 def test_weight_gradients_of_half_precision_are_summed_in_fp32():

@@ -158,6 +158,56 @@ def differentiable(
 
 
 @every_component
+def in_half_precision_it_is_close_to_float64(entry: Entry) -> None:
+    """In bf16 and fp16, the first output and all gradients have the dtype of the input, and no
+    output is further than 16 roundings from float64 of the same numbers.
+    """
+    for dtype in (torch.bfloat16, torch.float16):
+        limit = 16 * torch.finfo(dtype).eps
+        (outs, gradients), (exact, _) = (
+            rounded(entry, dtype, wide) for wide in (dtype, torch.float64)
+        )
+        for one in (outs[0], *gradients):
+            if one.dtype != dtype:
+                raise Violation(f"{dtype} comes in, {one.dtype} goes out, or is a gradient")
+        for one, other in zip(outs, exact, strict=True):
+            assert_same(one, other, f"in {dtype}, beside float64", limit)
+
+
+def rounded(
+    entry: Entry, narrow: torch.dtype, wide: torch.dtype
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Outputs, and gradients, computed in one dtype of weights and inputs rounded to another."""
+    torch.default_generator.manual_seed(0)
+    module = build_randomized(entry).to(narrow).to(wide)
+    given = {
+        name: one.to(narrow).to(wide).requires_grad_() if one.is_floating_point() else one
+        for name, one in inputs().items()
+    }
+    outs = PROBES[entry.kind](module, given)
+    torch.default_generator.manual_seed(2)
+    slopes = [(out.double() * torch.randn(out.shape)).sum() for out in outs if out.requires_grad]
+    wanted = [*(one for one in given.values() if one.requires_grad), *module.parameters()]
+    found = torch.autograd.grad(slopes, wanted, allow_unused=True) if slopes else ()
+    return outs, [one for one in found if one is not None]
+
+
+@contract("norm")
+def autocast_changes_neither_dtype_nor_statistics(entry: Entry) -> None:
+    """Under autocast with weights in fp32, an input in bf16 or fp16 gives an output of its dtype,
+    within 16 roundings of float64, also where squares are beyond the range of fp16.
+    """
+    x, norm = 300 * inputs()["x"], build_randomized(entry).float().eval()
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype), torch.no_grad():
+            out = norm(x.to(dtype))
+        if out.dtype != dtype:
+            raise Violation(f"weights in fp32, {dtype} comes in, {out.dtype} goes out")
+        exact = deepcopy(norm).double()(x.to(dtype).double())
+        assert_same(out, exact, f"large numbers in {dtype}", 16 * torch.finfo(dtype).eps)
+
+
+@every_component
 def reset_parameters_initialises_every_parameter(entry: Entry) -> None:
     """``reset_parameters``, which the constructor calls, gives every parameter and saved buffer its
     initial value, so that a model can be built on the meta device and filled later (FSDP), and runs
