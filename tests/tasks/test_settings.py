@@ -121,3 +121,8 @@ def test_what_is_not_the_tokenizer_of_the_task_is_one_error():
     tokenizer = create("tokenizer", "bytes")
     with pytest.raises(BadOption, match=r"needs the tokenizers of its data, .*, not Bytes"):
         tfzoo.TranslationTask(model, tokenizer)
+    rows = [("a", "x"), ("b", "y")]
+    data = tfzoo.ClassificationData(train=rows, val=rows, tokenizer="bytes")
+    data.prepare_data()
+    with pytest.raises(BadOption, match=r"needs the vocabulary of its data, .*, not Classif"):
+        tfzoo.ClassificationTask(tfzoo.TransformerClassifier(5, 2, dim=8, heads=2), data)

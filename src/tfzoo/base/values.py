@@ -274,7 +274,7 @@ def check_names(
 
 
 class Named:
-    """Parent of a dataclass that users make: a misspelt name is a BadOption."""
+    """Parent of a class that users make: a misspelt name of an argument is a BadOption."""
 
     def __new__(cls, /, *args: Any, **options: Any) -> Self:
         check_names(cls, options)

@@ -111,7 +111,7 @@ class Task(Lines, Scored, Stored):
         self._restart_clock()
         self.check_optim(self.optim)
         try:
-            derived = self.model_arguments(tokenizer)
+            derived, _ = self.model_arguments(tokenizer), tokenizer.state  # data lacks the latter
         except AttributeError as error:
             raise BadOption(
                 f"{type(self).__name__} needs the {self.tokenizer_of_data} of its data, a "
@@ -229,7 +229,7 @@ class Task(Lines, Scored, Stored):
         if last < 1 and (most == 1 or factor(most - 2) < last):
             notify(
                 f"warmup is longer than the training's {most:,} steps: the learning rate rises "
-                f"until the end and reaches {last:.2g} of optim.lr (optim.schedule.warmup)"
+                f"until the end and reaches {last:.2g} of optim.lr; lower optim.schedule.warmup"
             )
         return made
 

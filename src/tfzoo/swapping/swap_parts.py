@@ -13,11 +13,12 @@ from tfzoo.base.registry import (
     PositionSpec,
     WeightingSpec,
 )
+from tfzoo.base.values import Named
 from tfzoo.errors import BadOption
 from tfzoo.swapping.swap import SwapReport, swap
 
 
-class SwapParts(L.Callback):
+class SwapParts(Named, L.Callback):
     """Calls :func:`tfzoo.swap` on a LightningModule when its Trainer starts, so that the optimiser
     gets the parameters of the new parts. ``configure_model`` is called first, since a module may
     create its layers there.
