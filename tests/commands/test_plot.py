@@ -41,7 +41,7 @@ def test_a_picture_is_written_and_its_path_printed(words, file, here, capsys):
     ("words", "message"),
     [
         ("", "WHAT is missing"),
-        ("runs/numbers/3", "no run at runs/numbers/3. Runs there are: runs/numbers/1"),
+        ("runs/numbers/3", "no run at runs/numbers/3. Runs there are: runs/numbers/2"),
         ("norm rms", "no run at norm"),
         ("position", "plot position needs one name"),
         ("position none", "position 'none' does nothing at any position: nothing to draw"),

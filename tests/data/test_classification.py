@@ -73,6 +73,13 @@ def test_the_vocabulary_is_that_of_training_without_what_is_cut_off(root):
     assert len(data.vocabulary.tokenizer) == len(words) + 4
 
 
+def test_classes_that_are_whole_numbers_are_in_their_order():
+    rows = [(f"text {n}", n) for n in (10, 9, 2)]
+    data = ClassificationData(train=rows, val=rows, tokenizer="bytes")
+    data.prepare_data()
+    assert data.vocabulary.labels == ["2", "9", "10"]
+
+
 def test_a_test_set_is_also_scored_without_what_training_has(root):
     data = prepared(root=str(root))
     assert data.test_names == ["test", "test_unseen"]

@@ -129,7 +129,8 @@ def test_the_latest_runs_are_suggested_first():
     for name in "def":
         Path(f"runs/{name}/1").mkdir(parents=True)
         write_config(Path(f"runs/{name}/1"), {})
-    assert similar_runs("runs/x").endswith("runs/e/1, ...")
+    assert similar_runs("runs/x").endswith(", ...")
+    assert similar_runs("runs/b/9") == "runs/b/1"
 
 
 def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path):

@@ -205,8 +205,8 @@ def lines_of(
 
 SCORE_HELP = """\
 Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe, with
-intervals of 95 % over its texts. The task's pictures, such as what is confused with what, are saved
-in the run's folder."""
+intervals of 95 % over its texts. The task's pictures of test sets, such as what is confused with
+what, are saved in the run's folder. `validation` instead takes the scores alone."""
 OVERRIDES = """\
 --data.X, --search.X and --trainer.X override the recipe, such as --search.beam 5 of a translator,
 or --data.test FILE.
@@ -233,7 +233,7 @@ def score_parser() -> CommandParser:
         "one row per item in its order, to predictions/<name>.<F> in the run's folder",
     )
     parser.add_device(default="that of the training")
-    parser.takes_recipe("RUN")
+    parser.takes_recipe("RUN [DATA]")
     return parser
 
 

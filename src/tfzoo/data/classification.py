@@ -112,10 +112,12 @@ class LabelledText(TextData):
         return read
 
     def labels_in(self, read: Mapping[str, SplitRead]) -> list[str]:
-        """Those of training and of what is held out of it."""
+        """Those of training and of what is held out of it, in order; numbers in theirs."""
         cells = {*read["train"].cells, *(read["val"].cells if self.holds_out else ())}
         found = {label for cell in cells for label in self.labels_of(cell)}
         labels = sorted(label for label in found if label.strip())
+        if all(label.isdecimal() for label in labels):
+            labels.sort(key=int)
         self.check_labels(labels)
         return labels
 

@@ -219,11 +219,11 @@ def delimited(path: Path, form: TextFormat) -> Iterator[Row]:
 
 
 def delimiter_of(first: str, names: Collection[str]) -> str:
-    """The sign that separates the columns ``names`` in the first line of a ``.csv``; a comma, if
-    none does.
+    """The sign that separates most of the columns ``names`` in the first line of a ``.csv``, or
+    most columns.
     """
     rows = {sign: next(csv.reader([first], delimiter=sign), []) for sign in ",;\t|"}
-    return next((sign for sign, row in rows.items() if {*names} <= {*row}), ",")
+    return max(rows, key=lambda sign: (len({*names} & {*rows[sign]}), len(rows[sign])))
 
 
 def objects(path: Path, form: TextFormat) -> Iterator[Row]:
@@ -415,8 +415,8 @@ def text_of(value: Any, column: str, where: str) -> str:
         raise BadData(f"{where}: {column!r} is empty")
     raise BadData(
         f"{where}: {column!r} is not text but a {type(value).__name__}, {str(value)[:40]}. A cell "
-        f"is a text or a whole number. For numbers, set {task_for('number')}; for several "
-        f"labels of a text, set {task_for('several')}; join words with spaces"
+        f"is a text or a whole number, 0 and not 0.0. For numbers, set {task_for('number')}; for "
+        f"several labels of a text, set {task_for('several')}; join words with spaces"
     )
 
 

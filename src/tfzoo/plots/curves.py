@@ -200,7 +200,7 @@ def draw_panel(axes: Axes, panel: Sequence[str], runs: Sequence[RunMetrics]) -> 
         style = line_style(index)
         label = run.name if several else name if len(panel) > 1 else ""
         finite = np.where(np.isfinite(values), values, np.nan)
-        points = "o" if len(steps) <= FEW and name != RATE else ""
+        points = "o" if len(steps) <= (1 if name == RATE else FEW) else ""
         axes.plot(steps, finite, **style, marker=points, label=escape_dollars(label))
         if name == run.monitor and (best := run.best()) is not None:
             value = "" if several else f": {format_score(name, best[1])} at step {best[0]:,}"

@@ -171,13 +171,11 @@ def make(folder: Path, new: bool = False) -> bool:
 
 
 def similar_runs(run: str | Path) -> str:
-    """Up to 5 runs to suggest for one that is missing: beside it, else the latest in ``runs/``."""
+    """The latest 5 runs to suggest for one that is missing: beside it, else in ``runs/``."""
     around = Path(run).parent
-    beside = [*sorted(around.glob(f"*/{CONFIG}")), *sorted(around.glob(f"*/*/{CONFIG}"))]
-    runs = [path.parent for path in beside] or sorted(
-        (path.parent for path in RUNS.glob("*/*/config.yaml")),
-        key=lambda path: -path.stat().st_mtime,
-    )
+    beside = [*around.glob(f"*/{CONFIG}"), *around.glob(f"*/*/{CONFIG}")]
+    runs = [path.parent for path in beside or RUNS.glob(f"*/*/{CONFIG}")]
+    runs.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     return ", ".join(map(str, runs[:5])) + ", ..." * (len(runs) > 5)
 
 
