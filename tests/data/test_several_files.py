@@ -101,5 +101,5 @@ def test_the_first_row_says_what_separates_columns(folder, sign):
     data = ClassificationData(train="t.csv", val="t.csv", tokenizer="word")
     data.prepare_data()
     assert list(data.splits["train"]) == [('a; "b"'.replace(";", sign), "x"), ("c", "y")]
-    with pytest.raises(BadData, match=r"no column 'labl'. Did you mean 'label'. There: id, label, "):
+    with pytest.raises(BadData, match=r"no column 'labl'. Did you mean 'label'. There: id"):
         ClassificationData(train="t.csv", val="t.csv", label_column="labl").prepare_data()
