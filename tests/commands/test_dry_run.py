@@ -28,7 +28,7 @@ def test_it_says_the_sizes_of_the_training_and_leaves_nothing_behind(own_folder,
     fit = summary("run")["fit"]
     assert printed["parameters"] == f"{fit['parameters']:,}"
     assert printed["steps"] == str(fit["steps"])
-    assert "MB at the peak: parameters " in printed["memory"]
+    assert "MB at the peak: parameters " in printed["memory of a step"]
 
 
 def test_a_step_takes_the_time_of_its_batches(monkeypatch):

@@ -66,10 +66,13 @@ def test_further_processes_take_the_folder_of_the_first(monkeypatch):
         choose("a")
 
 
-def test_the_first_of_processes_that_torchrun_started_takes_no_new_folder_either(monkeypatch):
-    monkeypatch.setenv("RANK", "0")
+@pytest.mark.parametrize("names", [("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")])
+def test_the_first_of_processes_that_a_launcher_started_takes_no_new_folder_either(
+    monkeypatch, names
+):
+    monkeypatch.setenv(names[0], "0")
     for count, is_refused in (("2", True), ("1", False)):
-        monkeypatch.setenv("WORLD_SIZE", count)
+        monkeypatch.setenv(names[1], count)
         with pytest.raises(BadRun, match="--run FOLDER") if is_refused else nullcontext():
             choose("a")
         assert Path("runs").exists() is not is_refused

@@ -135,8 +135,11 @@ def choose(name: str, wanted: str | None = None) -> Path:
     """
     if rank() and SHARED in os.environ:
         return Path(os.environ[SHARED])
-    is_launched = "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"  # by torchrun
-    if (rank() or is_launched) and not wanted:
+    launchers = {"RANK": "WORLD_SIZE", "SLURM_PROCID": "SLURM_NTASKS"}  # torchrun, srun
+    is_first_of_several = any(
+        name in os.environ and os.environ.get(size, "1") != "1" for name, size in launchers.items()
+    )
+    if (rank() or is_first_of_several) and not wanted:
         raise BadRun(
             "processes that were started one by one need one folder for all of them: --run FOLDER"
         )

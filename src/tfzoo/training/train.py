@@ -508,6 +508,6 @@ def dry_run(config: Config, command: list[str]) -> int:
         ("time", time),
     ]
     if cost:
-        rows.append(("memory", f"about {cost}"))
+        rows.append(("memory of a step", f"about {cost}"))
     print_table(rows, f"{config.recipe['task']} {config.name}: dry run")
     return 0
