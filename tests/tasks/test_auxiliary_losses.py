@@ -1,5 +1,7 @@
 """Losses of a model's parts are trained and logged, and do not change what is compared."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -29,7 +31,9 @@ class Squares(Task):
     def __init__(self, balance: float) -> None:
         torch.manual_seed(0)
         mixture = create("feedforward", {"name": "mixture", "balance": balance}, dim=8)
-        super().__init__(mixture, None, optim=Optim(lr=1e-3, schedule="constant"))
+        super().__init__(
+            mixture, SimpleNamespace(state=dict), optim=Optim(lr=1e-3, schedule="constant")
+        )
         self.gradients: list[torch.Tensor] = []
 
     def training_step(self, batch, batch_idx):
