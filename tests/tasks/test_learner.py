@@ -17,6 +17,7 @@ from tfzoo.commands.main import main
 from tfzoo.components.attention import _inner_products
 from tfzoo.errors import NotFinite
 from tfzoo.learning.gradient_normalizer import SkippedSteps
+from tfzoo.training.progress import Lines
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -189,7 +190,7 @@ class HostReads(TorchDispatchMode):
 
 
 class WithoutHostReads(L.Callback):
-    """From the start of a batch, when it lies on the device, to the end of its step."""
+    """From the start of the first batch, when it lies on the device, to the end of the training."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps = 0
@@ -200,14 +201,17 @@ class WithoutHostReads(L.Callback):
         def refuse(*args):
             raise AssertionError("a tensor is read")
 
-        for name in ("tolist", "numpy", "__array__"):  # these do not pass the dispatcher
-            self.patch.setattr(torch.Tensor, name, refuse)
-        self.mode.__enter__()
+        if self.steps == 0:
+            for name in ("tolist", "numpy", "__array__"):  # these do not pass the dispatcher
+                self.patch.setattr(torch.Tensor, name, refuse)
+            self.mode.__enter__()
+        self.steps += 1
 
-    def on_train_batch_end(self, trainer, pl_module, outputs, batch, k):
+    def on_train_end(self, *given):
         self.mode.__exit__(None, None, None)
         self.patch.undo()
-        self.steps += 1
+
+    on_exception = on_train_end
 
 
 @pytest.mark.parametrize("task", ["translation", "classification"])
@@ -228,7 +232,8 @@ def test_a_step_that_logs_nothing_never_waits_for_the_device(
     monkeypatch.setattr(SkippedSteps, "last_in_a_row", lambda self: 0)
     monkeypatch.setattr(_inner_products, "empty_queries", lambda *_: None)  # as on a GPU
     watch = WithoutHostReads(pytest.MonkeyPatch())
-    options = {"callbacks": [watch], "log_every_n_steps": 100, "gradient_clip_val": 1.0}
+    options = {"callbacks": [watch, Lines()], "log_every_n_steps": 100, "gradient_clip_val": 1.0}
+    options["enable_progress_bar"] = True
     fit(training, data, tmp_path, 4, accumulate_grad_batches=accumulate, **options)
     assert watch.steps >= 4
 

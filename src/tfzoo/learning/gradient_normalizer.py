@@ -102,8 +102,8 @@ class SkippedSteps:
         """Count a step; ``skipped`` is a boolean tensor ``()``. A ``tolerated`` step sets the
         number of skipped steps in a row to 0, whether it was skipped or not.
         """
-        self.total = self.total + skipped.long()
-        self.in_a_row = (self.in_a_row + 1) * skipped.long() * (not tolerated)
+        self.total = self.total + skipped
+        self.in_a_row = (self.in_a_row + 1) * skipped * (not tolerated)
         self._copy = HostCopy(self.in_a_row)
 
     def last_in_a_row(self) -> int:

@@ -272,8 +272,7 @@ class Task(Lines, Scored, Stored):
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         self.check_batch(batch)
         if not self._within_step:  # Lightning drops the last step's gradients after the forward
-            for optimizer in self.trainer.optimizers:
-                optimizer.zero_grad()
+            self.trainer.optimizers[0].zero_grad()
         seed = seed_of(self.seed, "step", self.batches, self.global_rank)
         # torch.manual_seed does the same, but takes milliseconds: it seeds all kinds of devices.
         torch.default_generator.manual_seed(seed)
@@ -298,7 +297,6 @@ class Task(Lines, Scored, Stored):
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         self._check_skipped()
         trainer, normalizer = self.trainer, self.normalizer
-        log_loss = normalizer.total is not None
         finite = normalizer.normalize_(
             [parameter for group in optimizer.param_groups for parameter in group["params"]],
             trainer.world_size,
@@ -309,11 +307,11 @@ class Task(Lines, Scored, Stored):
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         self.skipped_steps.add(~finite, tolerated=scaler is not None and scaler.get_scale() > 1)
         self._within_step = False
+        if normalizer.total is not None:
+            self.log("train/loss", normalizer.loss, prog_bar=self._has_bar)
         normalizer.reset()
-        if log_loss:
-            self.log("train/loss", normalizer.loss, prog_bar=True)
         if self._logs_now():
-            skipped = float(self.skipped_steps.total)
+            skipped = float(self.skipped)
             self.log_dict({"train/grad_norm": normalizer.norm, "train/skipped": skipped})
 
     def log_training(self, values: Mapping[str, Tensor], tokens: Tensor | int) -> None:
@@ -323,17 +321,22 @@ class Task(Lines, Scored, Stored):
         """
         self.tokens = self.tokens + tokens
         if "train/loss" in values:
-            self.log("train/loss", values["train/loss"], prog_bar=True)
+            self.log("train/loss", values["train/loss"], prog_bar=self._has_bar)
         if self._logs_now():
             before, since = self._logged
             self._restart_clock()
             counted, now = self._logged
             speed = self.trainer.world_size * (counted - before) / max(now - since, 1e-9)
-            self.log_dict({key: value for key, value in values.items() if key != "train/loss"})
-            extra = measured(self.parts_with_losses)
-            self.log_dict({f"train/{key}": value for key, value in extra.items()})
-            self.log("train/lr", self.trainer.optimizers[0].param_groups[0]["lr"])
-            self.log("train/tokens_per_second", float(speed), prog_bar=True)
+            extra = {f"train/{key}": one for key, one in measured(self.parts_with_losses).items()}
+            extra["train/lr"] = self.trainer.optimizers[0].param_groups[0]["lr"]
+            self.log_dict({key: one for key, one in values.items() if key != "train/loss"} | extra)
+            self.log("train/tokens_per_second", speed, prog_bar=self._has_bar)
+
+    @property
+    def _has_bar(self) -> bool:
+        """Whether a bar shows numbers: Lightning reads each that is for one, after every batch."""
+        bar = self.trainer.progress_bar_callback
+        return bool(getattr(bar, "is_enabled", bar))
 
     def _restart_clock(self) -> None:
         self._logged = float(self.tokens), time.perf_counter()
@@ -344,8 +347,7 @@ class Task(Lines, Scored, Stored):
 
     def _check_skipped(self) -> None:
         """Raise NotFinite if ``optim.max_skipped`` steps in a row were skipped."""
-        in_a_row = self.skipped_steps.last_in_a_row()
-        if in_a_row >= self.optim.max_skipped:
+        if (in_a_row := self.skipped_steps.last_in_a_row()) >= self.optim.max_skipped:
             raise NotFinite(in_a_row)
 
     def on_train_end(self) -> None:

@@ -49,7 +49,7 @@ class Bar(RichProgressBar):
 class Lines(ProgressBar):
     """A line on stderr every ten seconds of training, and the scores after each validation."""
 
-    is_enabled = True
+    is_enabled = False  # as a bar: it reads what is logged every ten seconds
     said = 0.0
 
     def disable(self) -> None:
