@@ -20,7 +20,9 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryDirectory
+from threading import Semaphore
 from typing import Any
 
 import lightning.pytorch as L
@@ -35,7 +37,7 @@ import tfzoo
 from tfzoo.learning.settings import Compute
 from tfzoo.masks import Mask
 
-VOCAB, HEADS, ROWS, LENGTH, ROUNDS, CLASSES = 1000, 4, 16, 12, 40, 6
+VOCAB, HEADS, ROWS, LENGTH, ROUNDS, STEPS, CLASSES = 1000, 4, 16, 12, 40, 120, 6
 SIZES = ((32, 2), (32, 6), (64, 2), (64, 6), (128, 2), (128, 6))
 
 
@@ -172,32 +174,23 @@ def row(kind: str, dim: int, layers: int) -> str:
 
 
 class Clock(L.Callback):
-    """When each step ended."""
+    """How long each step took; after one it is the turn of ``other``."""
+
+    other: Clock
 
     def __init__(self) -> None:
-        self.ends: list[float] = []
+        self.turn, self.start, self.taken = Semaphore(0), 0.0, list[float]()
 
-    def on_train_batch_end(self, *args: Any) -> None:
-        self.ends.append(time.perf_counter())
-
-    @property
-    def step(self) -> float:
-        """The median of a step, in ms."""
-        pairs = zip(self.ends, self.ends[1:], strict=False)
-        return 1000 * statistics.median(after - before for before, after in pairs)
-
-
-class TheirClock(transformers.TrainerCallback):
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-
-    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        self.clock.on_train_batch_end()
+    def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
+        self.taken.append(time.perf_counter() - self.start)
+        self.other.turn.release()
+        self.turn.acquire(timeout=60)
+        self.start = time.perf_counter()
 
 
 def trainer_row(dim: int, layers: int) -> str:
-    """Our task in Lightning's Trainer and MarianMT in that of ``transformers``, on the same
-    batches.
+    """Our task in Lightning's Trainer and MarianMT in that of ``transformers``, which take steps in
+    turn; each pads the same batches and smooths their labels.
     """
     tokenizer = {"name": "bpe", "vocab_size": VOCAB}
     dataset = {"name": "numbers", "train": 4000, "val": 10, "test": 10, "long": 4}
@@ -206,33 +199,42 @@ def trainer_row(dim: int, layers: int) -> str:
     data.setup("fit")
     size = len(data.tokenizers.target)
     model = tfzoo.Transformer(size, dim, HEADS, layers, residual="post")
-    task, ours, theirs = tfzoo.TranslationTask(model, data.tokenizers), Clock(), Clock()
-    off = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar"), False)
-    L.Trainer(
-        accelerator="cpu", devices=1, max_steps=60, callbacks=[ours], limit_val_batches=0,
-        enable_model_summary=False, **off,
-    ).fit(task, datamodule=data)  # fmt: skip
-    batches = [
-        {
+    peer = marian(size, dim, HEADS, layers, dropout=0.1, hidden=4 * dim)
+    task, loader = tfzoo.TranslationTask(model, data.tokenizers), data.train_dataloader()
+    ours, theirs, beat = Clock(), Clock(), transformers.TrainerCallback()
+    ours.other, theirs.other, beat.on_step_end = theirs, ours, theirs.on_train_batch_end
+
+    def collate(rows: list[Any]) -> dict[str, Tensor]:
+        one = loader.dataset[rows[0]]
+        return {
             "input_ids": one.source,
             "attention_mask": (one.source != PAD).long(),
             "decoder_input_ids": one.target[:, :-1],
             "labels": one.target[:, 1:].masked_fill(one.target[:, 1:] == PAD, -100),
         }
-        for one in data.train_dataloader()
-    ]
-    peer = marian(size, dim, HEADS, layers, dropout=0.1, hidden=4 * dim)
-    with TemporaryDirectory() as place:
+
+    def train(place: str) -> None:
+        theirs.turn.acquire()
         arguments = transformers.TrainingArguments(
-            place, max_steps=60, per_device_train_batch_size=1, report_to=[], disable_tqdm=True,
+            place, max_steps=STEPS, per_device_train_batch_size=1, report_to=[], disable_tqdm=True,
             use_cpu=True, save_strategy="no", logging_strategy="no", optim="adamw_torch_fused",
+            label_smoothing_factor=task.optim.label_smoothing,
         )  # fmt: skip
-        transformers.Trainer(
-            peer, arguments, train_dataset=batches, callbacks=[TheirClock(theirs)],
-            data_collator=lambda batch: batch[0],
-        ).train()  # fmt: skip
-    ratio = theirs.step / ours.step
-    return f"| translator | {dim} | {layers} | {ours.step:.1f} / {theirs.step:.1f} | {ratio:.2f} |"
+        trainer = transformers.Trainer(peer, arguments, collate, [*loader.order], callbacks=[beat])
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+
+    off = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar"), False)
+    with TemporaryDirectory() as place, ThreadPoolExecutor() as pool:
+        other = pool.submit(train, place)
+        L.Trainer(
+            accelerator="cpu", devices=1, max_steps=STEPS, callbacks=[ours], limit_val_batches=0,
+            enable_model_summary=False, **off,
+        ).fit(task, datamodule=data)  # fmt: skip
+        theirs.turn.release()
+        other.result()
+    one, two = (1000 * statistics.median(clock.taken[5:]) for clock in (ours, theirs))
+    return f"| translator | {dim} | {layers} | {one:.1f} / {two:.1f} | {two / one:.2f} |"
 
 
 def main() -> None:
