@@ -204,9 +204,10 @@ def test_predictions_are_those_that_test_scored(here):
 
 MISTAKES = [
     ("predict runs/toy/1 toy.yaml --beam 5", "task classification: none"),
-    ("predict runs/toy/1 toy.yaml --format csv", "invalid choice: 'csv'", "mean 'tsv'"),
+    ("predict runs/toy/1 toy.yaml --format csv", "invalid choice: 'csv'", "'tsv'"),
     ("predict --device cpu runs/toy/1 toy.yaml", "RUN comes first: tfzoo predict RUN [FILE]"),
     ("predict runs/toy/1 none", "no file none"),
+    ("predict runs/toy/1 other.tsv", "There: txt. Rename the one to read to 'text'"),
     ("predict runs/toy/1 'Mr. Smith'", "echo 'Mr. Smith' | tfzoo predict runs/toy/1"),
     (f"predict runs/toy/1 '{'words ' * 60}'", "no file words", "A text is piped in"),
     ("fit runs/toy/1", "the folder of a run: its recipe is runs/toy/1/config.yaml"),
@@ -228,6 +229,7 @@ MISTAKES = [
 def test_a_mistake_is_named_with_its_fix(mistake, here, capsys):
     line, *says = mistake
     Path("latin").write_bytes(b"two\n\xff\n")
+    Path("other.tsv").write_text("txt\none\n", "utf-8")
     Path("torn.gz").write_bytes(gzip.compress(b"two\n" * 9, mtime=0)[:-9])
     Path("false.gz").write_bytes(b"two\n")
     Path("more.yaml").write_text("data: {max_tokens: 99}\nmodel: {window: 2}\n", "utf-8")

@@ -152,6 +152,6 @@ def test_what_starts_anew_and_is_frozen_is_named(capsys):
 def test_the_command_to_go_on_with_can_be_copied(capsys):
     given = ["fit", "second.yaml", "--from", "one", "--run", "two", "--trainer.max_steps", "2"]
     assert main(given) == 0
-    _, said = capsys.readouterr().out.split("to go on:\n")
+    _, said = capsys.readouterr().out.split("to go on, with a higher limit:\n")
     assert main(shlex.split(said)[1:]) == 0
     assert "two is complete" in capsys.readouterr().out

@@ -105,6 +105,7 @@ def test_layers_of_a_pattern_differ_in_options_of_layers(key):
         ({"projections": "none", "head_dim": 4}, BadOption, "projections: none .* head_dim"),
         ({"projections": "none", "share_query_key": True}, BadOption, "none leaves .* share_q"),
         ({"cap": -1.0}, BadOption, "cap=-1.0 must be a finite number at least 0.001"),
+        ({"allow": "leaky-norm"}, BadOption, r"allow is a list of rules: allow=\['leaky-norm'\]"),
         ({"gate": "maybe"}, BadOption, "gate must be bool, not 'maybe'"),
         ({"pattern": [{"position": "learned"}]}, BadOption, "position 'learned' adds to"),
         ({"pattern": [{"windw": 3}]}, BadOption, r"pattern.0 has no option 'windw'. Did you"),

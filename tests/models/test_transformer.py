@@ -49,6 +49,10 @@ def test_embedding_std_is_what_embeddings_alone_start_with(init_std):
             torch.testing.assert_close(found, weight)
     with pytest.raises(BadOption, match=r"embedding_std=0\.0 must be a finite number over 0"):
         small(embedding_std=0.0)
+    for kind in (tfzoo.LanguageModel, tfzoo.MaskedLanguageModel, tfzoo.TransformerClassifier):
+        sizes = {"classes": 2} if kind is tfzoo.TransformerClassifier else {}
+        one = kind(500, dim=64, heads=2, layers=1, embedding_std=0.5, **sizes)
+        torch.testing.assert_close(one.embedding.weight.std().item(), 0.5, rtol=0.05, atol=0.0)
 
 
 @pytest.mark.parametrize(

@@ -132,5 +132,7 @@ def test_a_callback_swaps_once_before_the_optimiser_is_made():
         parts.setup(None, task, stage)
     assert parts.report is not None
     assert parts.report.replaced == ["0"]
+    parts.setup(None, other := Late(), "fit")
+    assert str(other.model[0]) == str(task.model[0])
     with pytest.raises(BadOption, match=r"SwapParts: Late: .*`modle`"):
         tfzoo.SwapParts(norm="rms", module="modle").setup(None, task, "fit")

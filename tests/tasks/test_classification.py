@@ -172,6 +172,9 @@ def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     assert [int(found[f"test/{k}/items"]) for k in range(len(loaders))] == sizes
     assert float(found["test/0/loss"]) == pytest.approx(alone)
     assert "test/loss" not in found
+    columns = [torch.tensor(one) for one in ([0.9, 0.8], [0, 0], [0, 1])]  # predicted, true
+    matrix, *_ = task.figures(columns, "")["confusion"].args
+    assert matrix[1].tolist()[:2] == [1, 0]
     pictures = {path.name for path in task.save_figures(tmp_path)}
     assert {"confusion_0.svg", "confusion_1.svg"} <= pictures
 

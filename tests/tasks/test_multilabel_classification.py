@@ -97,6 +97,9 @@ def test_a_checkpoint_has_the_threshold_that_its_validation_chose(average, tmp_p
     answers, rows = task.predict(["a? a>b", "b?"]), task.predictions(data, "test")
     assert [sorted(answer.labels) for answer in answers] == [data.vocabulary.labels] * 2
     assert [answer.labels for answer in answers] == [[*one.probabilities] for one in answers]
+    probabilities = [*answers[0].probabilities.values()]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert not answers[0].truncated
     task.threshold.fill_(max(answers[0].probabilities.values()))  # which is not over itself
     assert task.predict(["a? a>b", "b?"])[0].labels == []
     assert [sorted(row["labels"]) for row in rows] == [data.vocabulary.labels] * 16

@@ -60,6 +60,7 @@ def test_numbers_that_fp32_would_round_are_learnt_and_told_apart(tmp_path):
     trainer = quiet(max_steps=2, precision="bf16-mixed")
     trainer.fit(task, datamodule=data)
     assert (task.mean.item(), task.std.item()) == (np.mean(seconds), np.std(seconds))
+    assert task.constant_loss(data) == pytest.approx(1.0)  # validation is training
     (scores,) = quiet().validate(task.float(), data, verbose=False)
     told = task.predict([text for text, _ in rows])
     errors = np.square([answer.value for answer in told] - np.array(seconds))

@@ -106,7 +106,7 @@ def substitute(file: str, source: str | ast.Module) -> None:
 
 
 def module_name(file: str) -> str:
-    return "tfzoo." + file.removesuffix(".py").replace("/", ".")
+    return "tfzoo." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -1,7 +1,10 @@
 """Without the refusals that cannot be allowed, what they name breaks."""
 
+from dataclasses import fields, replace
 from functools import partial
 from itertools import product
+from pathlib import Path
+from random import Random
 
 import pytest
 import torch
@@ -9,6 +12,7 @@ import torch
 from tests.testing.allowed import violations
 from tests.testing.covering import interactions
 from tests.testing.rules import STACK, refused_by, traits
+from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import create, registry
 from tfzoo.components.mixer.multihead import SelfAttention
 from tfzoo.errors import Clash
@@ -16,7 +20,7 @@ from tfzoo.masks import Mask
 from tfzoo.models.context import Context
 from tfzoo.models.encoder_decoder import Decoder, Encoder
 from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
-from tfzoo.models.rules import check_clashes, options_read
+from tfzoo.models.rules import RULES, Parts, check_clashes, options_read
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import SIZES, randomize
@@ -42,6 +46,29 @@ def refused(rule):
     for pair in interactions(STACK, 2):
         if refused_by(pair) == {rule}:
             yield Combination(**{"side": "encoder", **pair})
+
+
+def entries(kind):
+    return [registry(kind).entry(name) for name in registry(kind).own_names()]
+
+
+def drawn(random):
+    """Parts of any kind, that may clash."""
+    kinds = {one.name: one.name for one in fields(Parts) if one.name in KINDS}
+    made = {name: random.choice(entries(kind)) for name, kind in kinds.items()}
+    causal, own = random.random() < 0.5, random.choice(entries("norm"))
+    return Parts(**made, query_key_norm=own, causal=causal, window=False, ends_with_norm=True)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_what_a_rule_proposes_instead_it_does_not_refuse(rule):
+    random = Random(0)
+    parts = next(one for one in iter(lambda: drawn(random), None) if rule.broken(one))
+    name = "query_key_norm" if rule.name == "mixing-query-key-norm" else rule.kind
+    fit = [one for one in entries(rule.kind) if rule.fits(one)]
+    assert fit
+    assert not any(rule.broken(replace(parts, **{name: one})) for one in fit)
+    assert f"`{rule.name}`" in Path("docs/components.md").read_text("utf-8")
 
 
 def test_a_bidirectional_mixer_in_a_decoder_sees_later_tokens():

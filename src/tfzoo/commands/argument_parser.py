@@ -3,7 +3,6 @@ and what the command line takes.
 """
 
 import argparse
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
@@ -118,9 +117,6 @@ class CommandParser(argparse.ArgumentParser):
             usage = self.format_usage().removeprefix("usage: ").replace("[-h] ", "")
             abouts = [one.help or "" for one in self._actions if one.metavar == missing]
             message = ". ".join([f"{missing} is missing: {' '.join(usage.split())}", *abouts])
-        elif missing.startswith("invalid choice"):
-            value, *known = re.findall(r"[\w-]+", missing.replace("choose from", ""))[2:]
-            message += did_you_mean(value, known)
         raise TfzooError(f"{message} ({self.prog} --help)")
 
     def offer(self, words: Mapping[str, Sequence[str]]) -> None:

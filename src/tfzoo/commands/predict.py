@@ -94,7 +94,7 @@ def predict_parser() -> CommandParser:
         metavar="FILE",
         nargs="?",
         help="lines of text, plain or .gz; or a table, .tsv, .csv, .jsonl or .parquet, with the "
-        "columns of the training data; standard input when left out",
+        "columns of the training data; standard input when left out, or -",
     )
     parser.add_argument(
         "--max-tokens",
@@ -121,6 +121,8 @@ def check(given: Namespace) -> None:
     given.trained.task.Options(**options_of(given))
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
+    if given.file == "-":
+        given.file = None
     if given.file and not os.path.isfile(given.file):  # pathlib raises where a name is too long
         piped = f"{shlex.join(['echo', given.file])} | tfzoo predict {given.run}"
         raise BadData(f"no file {given.file}. A text is piped in: {piped}")
@@ -178,7 +180,7 @@ def read(given: Namespace, task: Any) -> Iterator[Example]:
         lines = read_lines(path) if path else decoded(sys.stdin.buffer, "standard input")
         return ((line, None) for line in lines)
     data = task.Data(**given.trained.entry["recipe"].get("data") or {})
-    form = data.form
+    form = replace(data.form, options=())
     for columns in (form.columns, form.columns[:1] * 2):
         rows = table(path, replace(form, columns=columns))
         with suppress(NoColumn):  # it has no references

@@ -538,7 +538,10 @@ def check_class(key: str, value: Any) -> Any:
     options = as_mapping(value, "class_path")
     what = key.removesuffix("s")
     if "class_path" not in options:
-        raise BadRecipe(f"name the {what} first (--trainer.{key} NAME), then its options")
+        raise BadRecipe(
+            f"name the {what} first (--trainer.{key} NAME), then its options; in a file, "
+            "{class_path: NAME, init_args: {...}}"
+        )
     module, _, name = str(options.pop("class_path")).rpartition(".")
     path = f"{module or CLASSES[key]}.{name}"
     try:

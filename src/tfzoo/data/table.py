@@ -113,13 +113,13 @@ class TextFormat:
             same.
         header: whether the first row of a ``.tsv`` has to name the columns; if not, it may, and the
             file has exactly these two.
-        options: those of the section ``data`` that name the columns.
+        options: those of the section ``data`` that name the columns; none where nothing can.
     """
 
     columns: tuple[str, str]
     endings: tuple[str, str] = ("", "")
     header: bool = True
-    options: tuple[str, str] = ("text_column", "label_column")
+    options: tuple[str, ...] = ("text_column", "label_column")
 
     @property
     def single(self) -> bool:
@@ -157,11 +157,12 @@ class TextFormat:
         """The error for a column that is missing, or there twice."""
         if column in names:
             return BadData(f"{where}: the column {column!r} is there twice")
-        option = self.options[column not in names_of(self.columns[0])]
-        return NoColumn(
-            f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)}. "
-            f"Name the one to read: data.{option}: NAME"
-        )
+        how = f"Rename the one to read to {column!r}"
+        if self.options:
+            option = self.options[column not in names_of(self.columns[0])]
+            how = f"Name the one to read: data.{option}: NAME"
+        there = f"{did_you_mean(column, names)} There: {listing(names)}"
+        return NoColumn(f"{where}: no column {column!r}.{there}. {how}")
 
 
 def table(path: Path, form: TextFormat) -> Text:

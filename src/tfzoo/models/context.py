@@ -113,7 +113,6 @@ class Context:
         valid: ``(b n)``, False at padding; None without padding, or if no part of a layer reads it.
         bias: ``(b|1 h q k)``, or a function of indices, added to the scores of self-attention.
         rotation: rotary positional encoding of queries and keys of self-attention, or None.
-        prefix: tokens see later ones of a prefix, so that ``mask`` is not ``causal`` in a decoder.
         kept: the number of tokens that stay in the cache after this pass; None: all.
         memory: ``(b k d)``, the encoder's output; None if ``cache`` holds its keys and values.
         memory_mask: the padding mask of the encoder's output.
@@ -129,7 +128,6 @@ class Context:
     valid: Tensor | None = None
     bias: Tensor | Pairs | None = None
     rotation: Rotation | None = None
-    prefix: bool = False
     kept: int | None = None
     memory: Tensor | None = None
     memory_mask: Mask | None = None

@@ -33,13 +33,12 @@ class StandaloneLayer(Positioned, TransformerLayer):
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
         positions: Tensor | None = None,
-        prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
         """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
         :meth:`Decoder.forward`.
         """
-        context = self.context(x, memory, mask, memory_mask, positions, prefix, cache)
+        context = self.context(x, memory, mask, memory_mask, positions, cache)
         context = layer_context(context, self.position, self.window)
         y = super().forward(self.zero_padding(x, mask), context, 0)
         if cache is not None:
@@ -137,12 +136,6 @@ class Decoder(Stack):
     >>> decoder = Decoder(64, heads=4, layers=2, norm="rms", position="rotary")
     >>> x, memory = torch.randn(2, 5, 64), torch.randn(2, 7, 64)
     >>> decoder(x, memory).shape
-    torch.Size([2, 5, 64])
-
-    In a prefix language model, the first tokens of a row, 3 and 2 here, see each other:
-
-    >>> decoder = Decoder(64, heads=4, layers=2, cross_attention=False)
-    >>> decoder(x, prefix=torch.tensor([3, 2])).shape
     torch.Size([2, 5, 64])
 
     A language model has no memory. With a cache, it takes the new tokens only:

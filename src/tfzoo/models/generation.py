@@ -29,7 +29,6 @@ def generate(
     top_p: float | None = None,
     stop: int | Sequence[int] | Tensor | None = None,
     pad: int | None = None,
-    prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
     beam: int = 1,
     length_penalty: float = 0.6,
@@ -58,8 +57,6 @@ def generate(
         stop: the id that ends a row, or several. It is part of the output, and ``pad`` follows it.
         pad: fills rows that end before others, and is not generated unless it is a ``stop``; None:
             the first ``stop`` fills, and any id is generated.
-        prefix: ``(b)``: the first tokens of each prompt, that many, see each other, as the model
-            was trained (:meth:`tfzoo.Decoder.forward`).
         generator: the source of random numbers, on the model's device; the global one by default.
         beam: number of hypotheses of beam search, without ``temperature``: the continuation with
             the best score is returned, whether it ends with ``stop`` or not.
@@ -67,8 +64,7 @@ def generate(
 
     Raises:
         BadOption: no language model, an option out of range or without effect, prompts that are not
-            ``(b n)``, one without tokens or too long for the model's positions, or a prefix that is
-            longer than its prompt.
+            ``(b n)``, or one without tokens or too long for the model's positions.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
     check_options(max_new_tokens, temperature, top_k, top_p, beam, length_penalty)
@@ -79,7 +75,7 @@ def generate(
     stops = [stop] if isinstance(stop, int) else list(stop or [])
     for one in stops:
         check_range("stop", one, ge=0, whole=True)
-    cache, logits = _read(model, prompt, max_new_tokens, mask, prefix)
+    cache, logits = _read(model, prompt, max_new_tokens, mask)
     first = [logits]
 
     def decode_step(tokens: Tensor, cache: DecoderCache) -> Tensor:
@@ -153,7 +149,6 @@ def _read(
     prompt: Tensor,
     max_new_tokens: int,
     mask: Mask | None,
-    prefix: Tensor | None,
 ) -> tuple[DecoderCache, Tensor]:
     """The cache of the prompts, and the logits of the token after each: ``(b v)``."""
     if missing := [name for name in CONTINUED if not hasattr(model, name)]:
@@ -164,7 +159,7 @@ def _read(
     check_ids("prompt", prompt)
     last = _last_tokens(model, prompt, max_new_tokens, mask)
     cache = model.init_cache()
-    hidden = model.hidden(prompt, mask=mask, prefix=prefix, cache=cache)
+    hidden = model.hidden(prompt, mask=mask, cache=cache)
     return cache, model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
 
 

@@ -45,7 +45,7 @@ def check_tokens(
             raise BadOption(
                 "mask.allowed without causal, but this module is causal and hides later tokens: "
                 "pass Mask(causal=True, allowed=...) where both are meant, or build it with "
-                "causal=False; where the first tokens see each other, decoders take prefix=lengths"
+                "causal=False"
             )
     if positions is None:
         return
@@ -54,36 +54,6 @@ def check_tokens(
         raise BadOption(
             f"positions must be integers ({b} {n}) or (1 {n}) for this x, not {shape(positions)} "
             f"{positions.dtype}"
-        )
-
-
-def check_prefix(
-    prefix: Tensor, x: Tensor, causal: bool, non_padding: Tensor | None, cache: DecoderCache | None
-) -> None:
-    """Check the lengths ``(b)`` of prefixes. Lengths on a GPU are not compared with those of the
-    rows: reading them would make the host wait.
-    """
-    b, n = x.shape[:2]
-    if not causal:
-        raise BadOption("a prefix needs causal=True: without it, all tokens see each other anyway")
-    if not isinstance(prefix, Tensor):
-        raise BadOption(f"prefix must be a tensor ({b}), a length for each row, not {prefix!r}")
-    if prefix.shape != (b,) or not whole(prefix):
-        raise BadOption(
-            f"prefix must be integers ({b}), a length for each row, not {shape(prefix)} "
-            f"{prefix.dtype}"
-        )
-    if cache is not None and cache.length:
-        raise BadOption(
-            "a prefix for a cache that has tokens: pass it in the first call, with the whole prefix"
-        )
-    if prefix.is_cuda or x.is_cuda or torch.compiler.is_compiling():
-        return
-    tokens = torch.full_like(prefix, n) if non_padding is None else non_padding.sum(1)
-    for row in ((prefix < 0) | (prefix > tokens)).nonzero().flatten().tolist()[:1]:
-        raise BadOption(
-            f"prefix is {int(prefix[row])} in row {row}, which has {int(tokens[row])} tokens here: "
-            "it must be 0 or more, and the whole prefix be in this call"
         )
 
 

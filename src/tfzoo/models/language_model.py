@@ -102,7 +102,6 @@ class LanguageModel(nn.Module):
         embeddings: Tensor | None = None,
         mask: Mask | None = None,
         positions: Tensor | None = None,
-        prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
         """The logits of the next token after each token: ``(b n) -> (b n v)``.
@@ -115,8 +114,6 @@ class LanguageModel(nn.Module):
                 on any side. ``Mask(causal=True, allowed=...)``: which earlier tokens a token may
                 see, for texts packed into one row. No token sees padding after it, mask or none.
             positions: ``(b n)`` or ``(1 n)``, as in :meth:`tfzoo.Decoder.forward`.
-            prefix: ``(b)``: the first tokens of each row, that many, are seen by all tokens of it
-                (:meth:`tfzoo.Decoder.forward`).
             cache: from :meth:`init_cache`; the other arguments are then those of the new tokens.
 
         Raises:
@@ -129,7 +126,6 @@ class LanguageModel(nn.Module):
                 embeddings=embeddings,
                 mask=mask,
                 positions=positions,
-                prefix=prefix,
                 cache=cache,
             )
         )
@@ -141,7 +137,6 @@ class LanguageModel(nn.Module):
         embeddings: Tensor | None = None,
         mask: Mask | None = None,
         positions: Tensor | None = None,
-        prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
         """The decoder's last hidden states: ``(b n) -> (b n d)``; arguments and errors are those of
@@ -155,7 +150,6 @@ class LanguageModel(nn.Module):
             self.embedding(text) if embeddings is None else embeddings,
             mask=mask,
             positions=positions,
-            prefix=prefix,
             cache=cache,
         )
 

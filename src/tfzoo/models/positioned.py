@@ -15,7 +15,7 @@ from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs, dense
 from tfzoo.models.context import Context, DecoderCache
-from tfzoo.models.inputs import check_cache, check_memory, check_prefix, check_tokens
+from tfzoo.models.inputs import check_cache, check_memory, check_tokens
 from tfzoo.models.options import StackOptions
 from tfzoo.models.rules import (
     Parts,
@@ -107,7 +107,6 @@ class Positioned(nn.Module):
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
         positions: Tensor | None = None,
-        prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Context:
         """Check the arguments of a forward pass, and return what is the same for all layers;
@@ -123,12 +122,7 @@ class Positioned(nn.Module):
         mask = mask or Mask()
         valid, allowed = mask.keys, mask.allowed
         if allowed is not None:
-            self._check_any_mask("mask.allowed hides tokens")
-        if prefix is not None:
-            check_prefix(prefix, x, self.causal, valid, cache)
-            self._check_any_mask("the tokens of a prefix see later ones")
-            seen = see_prefix(prefix.to(x.device), x.shape[1], valid)
-            allowed = seen if allowed is None else seen & allowed
+            self._check_any_mask()
         pos, k_pos = self._positions(x, mask, positions, cache)
         keys = valid
         if cache is not None:
@@ -137,24 +131,26 @@ class Positioned(nn.Module):
             keys = None  # A causal mask already hides padding on the right from all tokens.
         start = 0 if cache is None else cache.length
         return Context(
-            mask=Mask(self.causal and prefix is None, keys, start, allowed),
+            mask=Mask(self.causal, keys, start, allowed),
             pos=pos,
             k_pos=k_pos,
             consecutive=positions is None and (cache is None or cache.positions is None),
             valid=valid if self.reads_valid else None,
             memory=None if memory is None else self.zero_padding(memory, memory_mask),
             memory_mask=memory_mask,
-            prefix=prefix is not None,
             cache=cache,
         )
 
-    def _check_any_mask(self, why: str) -> None:
+    def _check_any_mask(self) -> None:
         """Raise an error if a part reads other tokens than a mask says."""
         if self.leaky_norm is not None:
             raise norm_ignores_mask(self.leaky_norm)
         if not self.takes_any_mask:
             others = names_that_fit("mixer", reads_any_mask)
-            raise BadOption(f"{why}, but a mixer of this stack reads no such mask: use {others}")
+            raise BadOption(
+                "mask.allowed hides tokens, but a mixer of this stack reads no such mask: use "
+                f"{others}"
+            )
 
     def _positions(
         self, x: Tensor, mask: Mask, given: Tensor | None, cache: DecoderCache | None
@@ -188,18 +184,6 @@ class Positioned(nn.Module):
             # Padding before the first token has position -1, for which a table has no entry.
             return pos.clamp(min=0), k_pos.clamp(min=0)
         return pos, k_pos
-
-
-def see_prefix(prefix: Tensor, n: int, non_padding: Tensor | None) -> Pairs:
-    """True where a key is in the prefix of its row, ``(b)``, or comes no later than the query. A
-    prefix has as many tokens as it says; padding is not counted.
-    """
-    place = torch.arange(n, device=prefix.device)
-    if non_padding is None:
-        first = place < prefix[:, None]
-    else:
-        first = (non_padding.cumsum(1) <= prefix[:, None]) & non_padding
-    return Pairs(lambda b, h, i, j: (j <= i) | first[b, j], len(first))
 
 
 def create_position(dim: int, options: StackOptions, causal: bool) -> Position:
@@ -254,7 +238,7 @@ def apply_window(context: Context, window: int, layer: int) -> Context:
         # Padding takes up cache entries, so the last `window` entries may hold fewer tokens of a
         # padded row: with padding, all are kept.
         kept = window - 1 if keys is None and cache.positions is None else None
-    reach = window - 1 if mask.causal or context.prefix else window // 2
+    reach = window - 1 if mask.causal else window // 2
     # Short sequences need no mask. A graph that is compiled for all lengths always has one.
     if torch.compiler.is_compiling() or not context.consecutive or k_pos.shape[1] > reach + 1:
         near = within(context.pos, k_pos, reach, mask.causal)

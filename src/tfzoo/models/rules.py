@@ -277,7 +277,10 @@ def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
         Clash: a rule is broken that ``allow`` does not name or cannot allow. The message has the
             reason, alternatives, and the rule's name.
         UnknownName: a name in ``allow`` is not that of a rule.
+        BadOption: ``allow`` is one name.
     """
+    if isinstance(allow, str):
+        raise BadOption(f"allow is a list of rules: allow=[{allow!r}]")
     for name in allow:
         if name not in (known := {UNREAD, *(rule.name for rule in RULES)}):
             raise UnknownName("rule to allow", name, known)

@@ -119,7 +119,6 @@ class Stack(Positioned):
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
         positions: Tensor | None = None,
-        prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
         read: Tensor | None = None,
     ) -> Tensor:
@@ -136,11 +135,6 @@ class Stack(Positioned):
             memory_mask: the same for the memory, ``(b k)``.
             positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
                 0, 1, ... in each row, or the next after those in the cache; padding is not counted.
-            prefix: ``(b)``, integers: the first tokens of each row, that many, are seen by all
-                tokens of it, as in an encoder; padding is not counted (prefix language model;
-                Raffel et al. 2020, arXiv:1910.10683, section 3.2.1). A window reaches as far ahead
-                in it as back. ``relative_bias`` and ``continuous_bias`` of a causal stack count a
-                later token as at distance 0. With a cache, pass it in the first call.
             cache: from :meth:`init_cache`, and changed by the call; ``x`` and its mask are then
                 those of the new tokens only. They may be padded on either side.
             read: the tokens whose output is needed, by their index among all ``b n``: ``(b m)``,
@@ -150,10 +144,10 @@ class Stack(Positioned):
         Raises:
             BadOption: a shape does not fit, a memory is missing, a token has no position in a
                 bounded positional encoding, a mask contradicts ``causal``, or a mixer cannot read
-                the mask or prefix.
+                it.
             Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
-        context = self.context(x, memory, mask, memory_mask, positions, prefix, cache)
+        context = self.context(x, memory, mask, memory_mask, positions, cache)
         y = self.run(self.zero_padding(x, mask), mask, context, read)
         if cache is not None:
             cache.length += x.shape[1]

@@ -42,7 +42,7 @@ def find(path: Path) -> Path:
                 f"{', '.join(runs[:4])}{', ...' * (len(runs) > 4)}"
             )
         others = similar_runs(path / "x")
-        none = f"{path} holds no checkpoint: its training has written none"
+        none = f"{path} holds no checkpoint of tfzoo or transformers"
         raise BadRun(f"{none}. Runs: {others}" if others else none)
     last = [file for file in files if file.name == LAST]
     best = [file for file in files if file.name != LAST]

@@ -29,7 +29,8 @@ class SwapParts(Named, L.Callback):
         module: the name of the submodule to swap in, such as ``model``; ``""`` is the
             LightningModule itself. ``valid`` names an argument of its forward.
 
-    ``report`` is the :class:`~tfzoo.swapping.swap.SwapReport`, None before training starts.
+    ``report`` is the :class:`~tfzoo.swapping.swap.SwapReport` of the last module that was swapped
+    in, None before training starts.
 
     Raises:
         BadOption: (when training starts) there is no such submodule, or nothing to swap; or
@@ -57,11 +58,11 @@ class SwapParts(Named, L.Callback):
         }
         self.module = module
         self.report: SwapReport | None = None
-        self._swapped: tuple[str, nn.Module] | None = None
+        self._swapped: tuple[nn.Module, str, nn.Module] | None = None
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Swap, once: the same Trainer may fit, validate and test."""
-        if self.report is not None:
+        """Swap, once in each module: the same Trainer may fit, validate and test."""
+        if self._swapped is not None and self._swapped[0] is pl_module:
             return
         pl_module.configure_model()  # Lightning calls it again, and documents that it may
         try:
@@ -70,13 +71,13 @@ class SwapParts(Named, L.Callback):
             raise BadOption(f"SwapParts: {type(pl_module).__name__}: {error}") from None
         self.report = swap(model, **self.options)
         first = ".".join(filter(None, [self.module, self.report.replaced[0]]))
-        self._swapped = first, pl_module.get_submodule(first)
+        self._swapped = pl_module, first, pl_module.get_submodule(first)
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Check that the model still is the one that was swapped."""
         if self._swapped is None:
             return
-        name, module = self._swapped
+        _, name, module = self._swapped
         if pl_module.get_submodule(name) is not module:
             raise BadOption(
                 f"SwapParts: configure_model made {name} again after the swap; let it return if "

@@ -1,7 +1,7 @@
 """Masked language modelling: the tokens of a text that are masked, given all others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -26,7 +26,7 @@ class MaskedLanguageModelingAnswer:
     """
 
     filled: str
-    masks: list[dict[str, float]] = field(default_factory=list)
+    masks: list[dict[str, float]]
     truncated: bool = False
 
 

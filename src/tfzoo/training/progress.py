@@ -37,7 +37,15 @@ class Bar(RichProgressBar):
     """Lightning's bar with steps, loss and speed, and the scores after each validation."""
 
     def get_metrics(self, trainer: L.Trainer, pl_module: L.LightningModule) -> dict[str, Any]:
-        return {"step": trainer.global_step, **shown(trainer)}
+        return {"step": f"{trainer.global_step:,}", **shown(trainer)}
+
+    def configure_columns(self, trainer: L.Trainer) -> list[Any]:
+        """All but the batches a second, so that the line fits into 80 columns."""
+        return super().configure_columns(trainer)[:-1]
+
+    def _get_train_description(self, current_epoch: int) -> str:
+        """Without the number of epochs, which Lightning calls -2 where only steps are given."""
+        return f"Epoch {current_epoch}".ljust(len(self.validation_description))
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_validation_end(trainer, pl_module)

@@ -383,7 +383,8 @@ class TrainingRun:
             print_result(f"to predict:\n  tfzoo predict {shlex.quote(folder)} FILE")
         command = launched([*self.command, *([] if named else ["--run", folder])])
         if command and (self.last.folder / checkpoints.LAST).exists():
-            print_result(f"to go on:\n  {shlex.join(command)}")
+            longer = ", with a higher limit" * (self.ended == "completed")
+            print_result(f"to go on{longer}:\n  {shlex.join(command)}")
 
     def _table(self) -> list[tuple[str, str]]:
         section = self.fit_section()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from tfzoo.base.values import check_range, convert
+from tfzoo.config.config import as_list
 from tfzoo.config.recipe import TOP
 from tfzoo.errors import BadRecipe, UnknownName, listing, within
 from tfzoo.sweep.judge import effects
@@ -263,9 +264,7 @@ def read_seeds(seeds: Any) -> Any:
 
 def read_also(metrics: Any) -> list[Metric]:
     """One further metric or several."""
-    return [
-        read(Metric, one, "also") for one in (metrics if isinstance(metrics, list) else [metrics])
-    ]
+    return [read(Metric, one, "also") for one in as_list(metrics)]
 
 
 def read_tune(tree: Any) -> Any:
