@@ -118,7 +118,7 @@ def projections(x: Tensor, maps: Sequence[nn.Module]) -> Sequence[Tensor]:
     weights, biases = zip(*((one.weight, one.bias) for one in maps), strict=True)
     bias = None if biases[0] is None else torch.cat(biases)
     joint = linear(x, torch.cat(weights), bias)
-    return torch.split(joint, [len(one) for one in weights], -1)
+    return joint.split_with_sizes([one.shape[0] for one in weights], -1)
 
 
 def goes_by_onednn(
