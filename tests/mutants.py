@@ -25,6 +25,7 @@ from tests.testing.patching import ROOT, SOURCE, apply
 TESTS = (
     *("tests/test_search.py", "tests/test_masks.py", "tests/models", "tests/tasks"),
     *("tests/mixer", "tests/runs/test_published.py", "tests/exporting/test_transformers.py"),
+    *("tests/swapping", "tests/testing/test_refusals.py"),
 )
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not nightly and not gpu", "-k", "not compile")
 LOADED = ("lightning.pytorch", "sacrebleu", "tokenizers", "torch._dynamo", "transformers")
