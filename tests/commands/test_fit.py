@@ -1,6 +1,7 @@
 """A training from its command line to its summary."""
 
 import json
+import math
 import os
 import signal
 from pathlib import Path
@@ -65,6 +66,17 @@ def test_of_equal_scores_the_newest_checkpoint_is_the_best_also_after_a_resume()
         assert summary(RUN)["fit"]["best"] == {"val/exact_match": 0}
         best = torch.load(f"{RUN}/checkpoints/best.ckpt", weights_only=True)
         assert best["global_step"] == steps
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_the_row_of_the_last_step_is_of_that_step():
+    assert fit("--trainer.log_every_n_steps=2", steps=3) == 0
+    found = [row for row in rows(RUN) if row["train/loss"]]
+    assert [row["step"] for row in found] == ["2", "3"]
+    assert found[1]["train/lr"] != found[0]["train/lr"]
+    assert float(found[1]["train/perplexity"]) == pytest.approx(
+        math.exp(float(found[1]["train/loss"])), rel=0.01
+    )
 
 
 @pytest.mark.usefixtures("no_pictures")

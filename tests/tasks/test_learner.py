@@ -234,7 +234,8 @@ def test_a_step_that_logs_nothing_never_waits_for_the_device(
     watch = WithoutHostReads(pytest.MonkeyPatch())
     options = {"callbacks": [watch, Lines()], "log_every_n_steps": 100, "gradient_clip_val": 1.0}
     options["enable_progress_bar"] = True
-    fit(training, data, tmp_path, 4, accumulate_grad_batches=accumulate, **options)
+    options |= {"max_epochs": 1, "limit_train_batches": 4 * accumulate}
+    fit(training, data, tmp_path, -1, accumulate_grad_batches=accumulate, **options)
     assert watch.steps >= 4
 
 

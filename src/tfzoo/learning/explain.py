@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import Attention
 from tfzoo.errors import BadOption
+from tfzoo.learning.scoring import logs_now
 from tfzoo.masks import Mask, Pairs
 from tfzoo.models.fsdp import reshard, unshard
 from tfzoo.models.mixer import Mixer
@@ -67,9 +68,8 @@ class Explain(L.Callback):
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        every, step = getattr(trainer, "log_every_n_steps", 0), trainer.global_step
-        if step != self.step and every and (step + 1) % every == 0:
-            self.step = step
+        if trainer.global_step != self.step and logs_now(trainer):
+            self.step = trainer.global_step
             found = statistics(trainer, pl_module, batch)
             pl_module.log_dict({f"explain/{name}": value for name, value in found.items()})
 

@@ -107,6 +107,12 @@ class Scores:
         return found
 
 
+def logs_now(trainer: L.Trainer) -> bool:
+    """Whether loggers get what this step logs: every few steps, and where training ends."""
+    every, step = getattr(trainer, "log_every_n_steps", 0), trainer.global_step + 1
+    return bool(every) and (step % every == 0 or trainer.should_stop or step == trainer.max_steps)
+
+
 class Scored(L.LightningModule):
     """The part of a task that scores data sets, over all processes: Lightning's hooks of validation
     and test.

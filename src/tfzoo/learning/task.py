@@ -24,7 +24,7 @@ from tfzoo.learning.gradient_normalizer import GradientNormalizer, skip_unless
 from tfzoo.learning.lines import Lines
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.persistence import Stored
-from tfzoo.learning.scoring import Scored
+from tfzoo.learning.scoring import Scored, logs_now
 from tfzoo.learning.settings import Compute
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import seed_of
@@ -313,7 +313,7 @@ class Task(Lines, Scored, Stored):
         if normalizer.total is not None:
             self.log("train/loss", normalizer.loss, prog_bar=self._has_bar)
         normalizer.reset()
-        if self._logs_now():
+        if logs_now(self.trainer):
             skipped = float(self.skipped)
             self.log_dict({"train/grad_norm": normalizer.norm, "train/skipped": skipped})
 
@@ -325,7 +325,7 @@ class Task(Lines, Scored, Stored):
         self.tokens = self.tokens + tokens
         if "train/loss" in values:
             self.log("train/loss", values["train/loss"], prog_bar=self._has_bar)
-        if self._logs_now():
+        if logs_now(self.trainer):
             before, since = self._logged
             self._restart_clock()
             counted, now = self._logged
@@ -343,10 +343,6 @@ class Task(Lines, Scored, Stored):
 
     def _restart_clock(self) -> None:
         self._logged = float(self.tokens), time.perf_counter()
-
-    def _logs_now(self) -> bool:
-        every = getattr(self.trainer, "log_every_n_steps", 0)
-        return bool(every) and (self.trainer.global_step + 1) % every == 0
 
     def _check_skipped(self) -> None:
         """Raise NotFinite if ``optim.max_skipped`` steps in a row were skipped."""

@@ -125,9 +125,11 @@ def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:
         if name in own and weight.shape == own[name].shape
     }
     if not fits:
+        both = next((name for name in kept if name in own), None)
+        other = f": {both} is {list(own[both].shape)}, not {list(kept[both].shape)}" if both else ""
         raise BadRun(
-            f"{relative_path(run.path)}: none of its {len(kept)} weights has the name and "
-            "shape of one of this model's"
+            f"{relative_path(run.path)}: none of its {len(kept)} weights has the name and shape of "
+            f"one of this model's{other}"
         )
     task.load_state_dict({**own, **fits})
     entry, parts = run.entry, [*map(of_model, (own, kept, fits))]
@@ -170,7 +172,7 @@ def compared(
     fitted.
     """
     anew = {
-        name: f", whose shape was {list(kept[name].shape)}" if name in kept else ""
+        name: f" (was {list(kept[name].shape)})" if name in kept else ""
         for name in own
         if name not in fits
     }
@@ -196,11 +198,12 @@ def named_rows(
     kinds: Mapping[str, Mapping[str, str]], state: Mapping[str, Tensor]
 ) -> list[tuple[str, str]]:
     """A row for each kind of tensors: how many of ``state`` they are, and their names."""
-    return [
-        (kind, f"{count(names, state)}: {listing(folded(names), SHOWN)}")
-        for kind, names in kinds.items()
-        if names
-    ]
+    rows = []
+    for kind, names in kinds.items():
+        if some := sorted(folded(names)):
+            more = ", ..." * (len(some) > SHOWN)
+            rows.append((kind, f"{count(names, state)}: {', '.join(some[:SHOWN])}{more}"))
+    return rows
 
 
 def swapped(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
