@@ -32,7 +32,7 @@ def test_it_says_what_the_sweep_showed_without_loading_torch(folder):
     assert lines[1] == "norm: keep layer: nothing is known to be better; not yet known: rms"
     assert lines[2].startswith("position: take rotary, which is ")
     assert lines[3] == "12 of 12 completed"
-    assert lines[4].endswith(": tfzoo sweep norms.yaml --jobs 2 --seeds 4-6 --run norms_again")
+    assert lines[4].endswith(": tfzoo sweep norms.yaml --jobs 2 --seeds 4-6 --run norms_seeds_4-6")
     assert "val/loss, lower is better" in lines
     assert "3 seeds detect a difference of 0." in lines[4]
     assert any("whether the effect of norm depends on position: " in line for line in lines)

@@ -68,7 +68,7 @@ def test_a_run_that_diverged_is_told_from_one_that_failed(trainings, capsys):
 @pytest.mark.parametrize(
     ("axes", "codes", "scores", "why"),
     [
-        (["layer", "rms"], {}, {"": None}, "no run learnt anything: train for more steps"),
+        (["layer", "rms"], {}, {"": None}, "no run learnt anything: more steps"),
         (["layer", "rms"], {"norm=rms": 1}, {"": None}, "tfzoo sweep tiny.yaml --retry failed"),
         (["batch"], {}, {}, "every cell is refused"),
     ],
@@ -79,7 +79,7 @@ def test_a_sweep_of_which_nothing_was_learnt_says_so_and_fails(
     trainings.codes, trainings.scores = codes, scores
     assert sweep(axes={"model.norm": axes}, seeds=[1]) == 1
     said = capsys.readouterr().out
-    assert "norm: nothing can be said, for no run has completed\n" in said
+    assert "norm: nothing can be said, for no run has completed and learnt something\n" in said
     assert "; nothing was learnt" in said
     assert why in said
 
@@ -93,7 +93,7 @@ def test_seeds_added_after_a_verdict_are_warned_of_before_they_run(trainings, ca
     assert sweep("--seeds", "5", "--run=a b", "--jobs", "1") == 0
     said = capsys.readouterr()
     assert said.err.index(cost) < said.err.index("[7/10]")
-    again = f"tiny.yaml --jobs 1 --seeds 6-10 --run '{Path('a b_again')}'\n"
+    again = f"tiny.yaml --jobs 1 --seeds 6-10 --run '{Path('a b_seeds_6-10')}'\n"
     assert f"To repeat it: tfzoo sweep {again}" in said.out.replace(f"{Path.cwd()}/", "")
 
 
@@ -147,6 +147,7 @@ def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(traini
     assert re.search(r"0-1  norm=layer: 1 of 2 done\n +2-3  norm=batch: refused\n", said)
     assert re.search(r"\n1 cell refused: .*norm 'batch' mixes tokens", said)
     assert "2 cells x 2 seeds in runs/tiny: 3 runs left" in said
+    assert said.startswith("seeds 1, 2: estimates alone, a verdict needs 3 seeds")
     assert "about 0:00:40 with --jobs 2: 0:00:20 a run, the mean of 1 completed runs" in said
     assert trainings.trained == ["norm=layer seed 1"]
 

@@ -8,7 +8,7 @@ import yaml
 
 from tests.sweep.files import Ended
 from tfzoo.commands.main import main
-from tfzoo.errors import BadRecipe
+from tfzoo.errors import BadData, BadRecipe
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.run import local
 from tfzoo.sweep.run.runs_csv import table
@@ -66,3 +66,5 @@ def test_what_cannot_be_scored_is_refused_before_the_first_run_with_the_reason(o
     with pytest.raises(BadRecipe, match=r"'test/f1'.*Known: .*test/accuracy"):
         load(sweep(metric="test/f1", **held))
     assert load(sweep(**held)).metrics[0].name == "test/accuracy"
+    with pytest.raises(BadData, match=r"no gone\.tsv in"):
+        load(sweep(**{"data.val": str(Path("gone.tsv").absolute())}))

@@ -8,6 +8,7 @@ import torch
 import tfzoo
 from tests.results import saved
 from tfzoo.base.registry import create
+from tfzoo.config.config import sections
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.tasks.classification import ClassificationSettings
@@ -109,6 +110,8 @@ def test_a_recipe_without_options_gets_them(parts):
     recipe = {"model": {"dim": 4, "heads": 1, "layers": 1}}
     assert Focal.build(recipe, tokenizer).recipe == {**recipe, "options": {"gamma": 2.0}}
     assert recipe.keys() == {"model"}
+    assert sections(Focal)["options"].hints == {"gamma": float}
+    assert Focal.build({**recipe, "options": {"gamma": 3.0}}, tokenizer).gamma == 3.0
 
 
 def test_a_class_without_the_setting_does_not_load_it(parts, tmp_path):

@@ -42,7 +42,7 @@ def run_sweep(given: Namespace) -> int:
     folder = sweep_folder(plan, given.run, seeds)
     if given.dry_run:
         check_folder(plan, folder)
-        print_result("\n".join(preview(plan, folder, given.jobs or 1)))
+        print_result("\n".join(preview(plan, folder, given.jobs or 1, retry)))
         return 0
     if given.cell is not None:
         return start_one(plan, folder, given.command[1:], given.cell, retry)

@@ -101,7 +101,7 @@ class Stored(L.LightningModule):
     @classmethod
     def settings(cls) -> dict[str, type]:
         """The dataclass settings by name: recipe sections besides ``model`` and ``data``."""
-        return {**cls.Settings.sections(), "adapter": Adapter}
+        return {**cls.Settings.sections(), **cls.Settings.options(), "adapter": Adapter}
 
     @classmethod
     def build(
@@ -118,8 +118,9 @@ class Stored(L.LightningModule):
             key: setting(**(recipe.get(key) or {})) for key, setting in cls.settings().items()
         }
         adapter = settings.pop("adapter")
+        settings.pop("options", None)
         make: Any = cls
-        task: Self = make(model, tokenizer, seed=seed, **settings, **recipe.get("options", {}))
+        task: Self = make(model, tokenizer, seed=seed, **settings, **(recipe.get("options") or {}))
         options = {key: task.recipe[key] for key in ("options",) if key in task.recipe}
         task.adapter, task.recipe = adapter, {**recipe, **options}
         return task

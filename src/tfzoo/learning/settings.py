@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, make_dataclass
 from typing import Any, get_type_hints
 
 from torch import nn
@@ -62,6 +62,14 @@ class Settings:
         """The settings that are a section of a recipe, by name."""
         hints = get_type_hints(cls)
         return {one.name: hints[one.name] for one in fields(cls) if is_dataclass(hints[one.name])}
+
+    @classmethod
+    def options(cls) -> dict[str, type]:
+        """The section ``options`` of a recipe, where there are settings for it."""
+        others = {*cls.sections(), "seed"}
+        hints = get_type_hints(cls)
+        plain = [(one.name, hints[one.name], one) for one in fields(cls) if one.name not in others]
+        return {"options": make_dataclass("Options", plain)} if plain else {}
 
     @classmethod
     def of(cls, owner: str, given: Mapping[str, Any]) -> Settings:

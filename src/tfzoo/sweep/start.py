@@ -29,6 +29,7 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.sweep.judge.effects import listed
+from tfzoo.sweep.judge.sequential import FIRST
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report.files import publish
 from tfzoo.sweep.report.results import design, gather
@@ -50,7 +51,7 @@ def start(
     Returns 0 if every cell has an answer, 1 if a run failed or nothing was learnt, the exit code of
     a signal otherwise.
     """
-    for line in cost_of_growth(plan, folder):
+    for line in warnings(plan, folder):
         notify(line)
     create(plan, folder, command(arguments))
     runs = planned_runs(plan, folder)
@@ -73,8 +74,12 @@ def start(
     return int("completed" not in statuses or bool(statuses & {"failed", "missing"}))
 
 
-def cost_of_growth(plan: Plan, folder: Path) -> Iterator[str]:
-    """A line on what more seeds cost a sweep that was judged before, unless it declared them."""
+def warnings(plan: Plan, folder: Path) -> Iterator[str]:
+    """A line where seeds are too few for a verdict, and one on what more seeds cost a sweep that
+    was judged before, unless it declared them.
+    """
+    if len(plan.seeds) < FIRST:
+        yield f"{listed(plan.seeds)}: estimates alone, a verdict needs {FIRST} seeds"
     sample = design(folder, plan)
     if sample.earlier:
         yield (
@@ -208,25 +213,28 @@ class Progress:
         notify(line)
 
 
-def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
+def preview(plan: Plan, folder: Path, jobs: int, retry: bool) -> Iterator[str]:
     """Lines: each cell with the numbers of its runs, each reason of refusals with the number of its
     cells, the number of runs left, and the estimated time.
     """
-    yield from cost_of_growth(plan, folder)
+    yield from warnings(plan, folder)
     runs, count = planned_runs(plan, folder), len(plan.seeds)
     statuses = {run.number: run.status for run in runs}
     for index, cell in enumerate(plan.cells):
         numbers = range(index * count, index * count + count)
         done = sum(statuses.get(number) in state.ENDED for number in numbers)
         span = f"{numbers[0]}-{numbers[-1]}" if count > 1 else f"{numbers[0]}"
+        failed = sum(statuses.get(number) == "failed" for number in numbers)
         what = "refused" if cell.refused else f"{done} of {count} done"
+        what += f", {failed} failed (--retry failed)" * bool(failed)
         yield f"  {span:>9}  {cell.name}: {what}"
     refused = Counter(cell.refused for cell in plan.cells if cell.refused)
     for why, cells in refused.items():
         yield f"{cells} cell{'s' * (cells > 1)} refused: {why}"
     firsts = [run for run in runs if run.seed == plan.seeds[0]]
     trials = [one for run in firsts for one in tune.trials(run, plan) if not one.outcome.is_over]
-    left = [run for run in runs if statuses[run.number] not in OVER] + trials
+    over = state.ENDED if retry else OVER
+    left = [run for run in runs if statuses[run.number] not in over] + trials
     yield (
         f"{len(plan.cells) - refused.total()} cells x {count} seeds in {relative_path(folder)}: "
         f"{len(left)} runs left"

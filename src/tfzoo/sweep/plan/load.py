@@ -79,7 +79,10 @@ def resolve_recipe(plan: Plan, recipe: Sequence[Source], cell: Cell, tuned: str)
     options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
         config = Config.parse(*begin(recipe, parse_options(options, plan.trust)))
-        config.make_data()  # to check it
+        data = config.make_data()
+        text = getattr(data, "text", None)
+        if text and not (text.dataset or text.name):
+            text.external(data.form)  # the files are there
         return config.recipe
     except Clash:
         raise

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from tfzoo.base.values import check_range, convert
-from tfzoo.config.config import as_list
 from tfzoo.config.recipe import TOP
 from tfzoo.errors import BadRecipe, UnknownName, listing, within
 from tfzoo.sweep.judge import effects
@@ -264,7 +263,9 @@ def read_seeds(seeds: Any) -> Any:
 
 def read_also(metrics: Any) -> list[Metric]:
     """One further metric or several."""
-    return [read(Metric, one, "also") for one in as_list(metrics)]
+    return [
+        read(Metric, one, "also") for one in (metrics if isinstance(metrics, list) else [metrics])
+    ]
 
 
 def read_tune(tree: Any) -> Any:

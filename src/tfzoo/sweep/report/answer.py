@@ -35,7 +35,7 @@ def choice(results: Results, axis: str) -> str:
     judged = results.verdicts[0]
     base, name = results.plan.baseline[axis], results.axis_name(axis)
     if all(row["status"] != "completed" for row in results.rows):
-        return f"{name}: nothing can be said, for no run has completed"
+        return f"{name}: nothing can be said, for no run has completed and learnt something"
     values = [one for one in judged.axes if axis in one.labels and one.verdict != "baseline"]
     by_verdict: dict[str, list[Judged]] = {}
     for one in values:
@@ -99,21 +99,23 @@ def go_on(results: Results) -> str:
     smallest = f"{judged.smallest}. " if judged.smallest else ""
     if "missing" in statuses:
         return f"{smallest}To go on: {command}"
+    if statuses == {"refused"}:
+        return "every cell is refused: vary other parts"
+    learnt = "completed" in statuses or statuses <= {"failed", "refused"}
+    hint = "no run learnt anything: more steps, or another learning rate"
     if "failed" in statuses:
-        return f"{smallest}To go on: {command} --retry failed"
-    if "completed" not in statuses:
-        if statuses == {"refused"}:
-            return "every cell is refused: vary other parts"
-        return "no run learnt anything: train for more steps, or with another learning rate"
+        return f"{smallest if learnt else hint + '. '}To go on: {command} --retry failed"
+    if not learnt:
+        return hint
     seeds, last = results.plan.seeds, max(results.plan.seeds)
     if later := [look for look in judged.design.looks if look > len(seeds)]:
         every = ",".join(map(str, [*seeds, *range(last + 1, last + 1 + later[0] - len(seeds))]))
         return (
             f"{smallest}To go on to {later[0]} seeds: {without(command, 'seeds')} --seeds {every}"
         )
-    again = shlex.join(["--run", f"{results.folder.path}_again"])
-    start = f"{without(command, 'seeds', 'run')} --seeds {last + 1}-{last + len(seeds)}"
-    return f"{smallest}To repeat it: {start} {again}"
+    others = f"{last + 1}-{last + len(seeds)}"
+    again = shlex.join(["--seeds", others, "--run", f"{results.folder.path}_seeds_{others}"])
+    return f"{smallest}To repeat it: {without(command, 'seeds', 'run')} {again}"
 
 
 def without(command: str, *options: str) -> str:
