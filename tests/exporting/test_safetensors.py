@@ -87,7 +87,7 @@ def test_commands_read_the_folder_that_export_writes(folder, capsys):
     assert len(set(said)) == 1
     assert main(["export", "model", "--output", "no/such/folder"]) == 0
     for words, says in (
-        ("--to safetensor --output x", "Did you mean 'safetensors'?"),
+        ("--to safetensor --output x", "choose from 'safetensors'"),
         ("", "say where to write: --output FOLDER"),
         ("--output lines/export", "cannot write"),
     ):
