@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch.func import functional_call
 from torch.testing import assert_close
 
@@ -13,6 +14,7 @@ from tests.exact import close
 from tests.golden import load, parameters
 from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.models import architectures
+from tfzoo.models.architectures.config import own_classes
 from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.testing.subject import pass_padding
 
@@ -144,6 +146,13 @@ def test_a_model_of_another_class_gets_the_layers():
     model = tfzoo.Transformer(20, like="llama", **SMALL)
     assert model.config["feedforward"] == "swiglu"
     assert model.config["tie"] == "all"
+
+
+def test_classes_that_add_a_head_are_read_as_the_architectures_own():
+    assert "BertForPreTraining" in own_classes("bert")
+    assert all(
+        hasattr(transformers, one) for name in architectures.names() for one in own_classes(name)
+    )
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,10 @@ def test_what_is_not_given_is_as_in_the_base_model():
         assert own.items() <= BASE.items()
 
 
+def test_means_within_a_window_make_no_tokens_equal():
+    tfzoo.Encoder(8, 2, 1, weighting="uniform", residual="none", position="none", window=2)
+
+
 def test_options_of_one_side_that_nothing_there_reads_are_refused():
     with pytest.raises(Clash, match=r"^encoder: nothing reads gate"):
         tfzoo.Transformer(20, 8, 2, 1, encoder={"mixer": "fourier", "gate": True})

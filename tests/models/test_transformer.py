@@ -51,7 +51,10 @@ def test_embedding_std_is_what_embeddings_alone_start_with(init_std):
         small(embedding_std=0.0)
     for kind in (tfzoo.LanguageModel, tfzoo.MaskedLanguageModel, tfzoo.TransformerClassifier):
         sizes = {"classes": 2} if kind is tfzoo.TransformerClassifier else {}
-        one = kind(500, dim=64, heads=2, layers=1, embedding_std=0.5, **sizes)
+        one = kind(500, dim=64, heads=2, layers=1, init_std=init_std, embedding_std=0.5, **sizes)
+        inner = one.get_submodule("encoder" if hasattr(one, "encoder") else "decoder")
+        matrix = next(one for one in inner.parameters() if one.ndim == 2)
+        assert init_std is None or abs(matrix.square().mean().sqrt() - init_std) < 1e-3
         torch.testing.assert_close(one.embedding.weight.std().item(), 0.5, rtol=0.05, atol=0.0)
 
 

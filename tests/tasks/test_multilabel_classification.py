@@ -93,6 +93,14 @@ def test_a_checkpoint_has_the_threshold_that_its_validation_chose(average, tmp_p
     assert again.threshold == task.threshold
     (scores,) = trainer.validate(again, data, verbose=False)
     assert scores["val/micro_f1"] == pytest.approx(float(logged))
+    data.prepare_data()
+    held = torch.from_numpy(data.sets["val"].labels[data.sets["val"].rows]).double()
+    p = held.mean(0)
+    entropies = torch.special.entr(p) + torch.special.entr(1 - p)
+    assert task.constant_loss(data) == pytest.approx(float(entropies.mean()))
+    again.threshold.fill_(0.9)
+    trainer.validate(again, data, verbose=False)
+    assert again.threshold == 0.9, "which training alone chooses"
     task.threshold.fill_(0.01)  # every label
     answers, rows = task.predict(["a? a>b", "b?"]), task.predictions(data, "test")
     assert [sorted(answer.labels) for answer in answers] == [data.vocabulary.labels] * 2
