@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from torch.func import functional_call
 from torch.testing import assert_close
 
@@ -150,9 +149,6 @@ def test_a_model_of_another_class_gets_the_layers():
 
 def test_classes_that_add_a_head_are_read_as_the_architectures_own():
     assert "BertForPreTraining" in own_classes("bert")
-    assert all(
-        hasattr(transformers, one) for name in architectures.names() for one in own_classes(name)
-    )
 
 
 @pytest.mark.parametrize(
