@@ -110,7 +110,8 @@ class Scores:
 def logs_now(trainer: L.Trainer) -> bool:
     """Whether loggers get what this step logs: every few steps, and where training ends."""
     every, step = getattr(trainer, "log_every_n_steps", 0), trainer.global_step + 1
-    return bool(every) and (step % every == 0 or trainer.should_stop or step == trainer.max_steps)
+    ends = trainer.should_stop or step == trainer.estimated_stepping_batches
+    return bool(every) and (ends or step % every == 0)
 
 
 class Scored(L.LightningModule):
