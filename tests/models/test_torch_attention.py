@@ -142,6 +142,11 @@ def test_heads_of_any_width_and_grouped_keys_work_with_every_attention(name):
         close(ours(*given, need_weights=False)[0], y)
 
 
+def test_it_is_the_first_layer():
+    block = tfzoo.MultiheadAttention(16, 2, attention="differential")
+    assert block.attention.lambda_init == pytest.approx(0.2)
+
+
 def test_a_weighting_and_a_cap_act_with_weights_and_without():
     """With values of ones, an output is the sum of its weights."""
     x = torch.randn(Q, B, DIM)

@@ -43,6 +43,9 @@ class Sectioned(tfzoo.ClassificationTask):
     focus: Focus
 
 
+TASKS = (Focal, tfzoo.RegressionTask)
+
+
 @pytest.fixture
 def parts():
     torch.manual_seed(0)
@@ -111,6 +114,8 @@ def test_a_recipe_without_options_gets_them(parts):
     assert Focal.build(recipe, tokenizer).recipe == {**recipe, "options": {"gamma": 2.0}}
     assert recipe.keys() == {"model"}
     assert sections(Focal)["options"].hints == {"gamma": float}
+    smoothing = {one: sections(one)["optim"].defaults["label_smoothing"] for one in TASKS}
+    assert smoothing == {Focal: 0.1, tfzoo.RegressionTask: 0.0}
     assert Focal.build({**recipe, "options": {"gamma": 3.0}}, tokenizer).gamma == 3.0
 
 

@@ -6,7 +6,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 import tfzoo
-from tests.tiny import number_pairs
+from tests.tiny import number_pairs, ready
 from tests.trainers import quiet
 from tfzoo.errors import BadOption
 from tfzoo.search import Hypothesis
@@ -126,9 +126,12 @@ def test_gradients_are_clipped_at_any_precision_by_norm_or_by_value(
 
 
 def test_a_monitored_score_is_computed_or_refused(data, tmp_path):
-    """The references are numbers of one word."""
+    """The references are numbers of one word, then of the four that BLEU takes."""
     best = ModelCheckpoint(tmp_path, monitor="val/bleu", mode="max")
     saving = {"callbacks": [best], "enable_checkpointing": True}
     trainer = trainer_in(tmp_path, max_steps=1, val_check_interval=1, **saving)
     with pytest.raises(BadOption, match="not computed"):
         trainer.fit(task_of(data), datamodule=data)
+    rows = [(f"{a} {b}", f"{a} {b} c d") for a in "pqr" for b in "stuv"]
+    four = ready(tfzoo.TranslationData(train=rows, val=rows, tokenizer="word"))
+    trainer_in(tmp_path, max_steps=1, **saving).fit(task_of(four), datamodule=four)
