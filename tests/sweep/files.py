@@ -98,6 +98,7 @@ class Trainings:
         ended = "running" if code < 0 else known.get(code, "failed: it broke")
         fit = {"ended": ended, "scores": {"val/loss": loss}, "constant_loss": self.constant_loss}
         fit |= {"test_sets": ["test"], "steps": 4, "seconds": self.seconds}
+        fit["out_of_time"] = True
         lines = [f"{step},{value}" for step, value in enumerate(self.losses)]
         (run.folder / "metrics.csv").write_text("\n".join(["step,train/loss", *lines, ""]))
         write_summary(run.folder, "fit", fit)

@@ -12,6 +12,7 @@ from tests.sweep.files import Ended, Trainings, sweep_file
 from tfzoo.errors import BadRun
 from tfzoo.runs.folder import holding, read_config, write_config, write_summary
 from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.plan.sweep_file import Budget
 from tfzoo.sweep.run import local, state, tune
 from tfzoo.sweep.start import create, seconds_left
 
@@ -105,6 +106,14 @@ def test_a_run_that_ends_while_its_sweep_is_killed_comes_to_the_same(
     trainings.trained.clear()
     assert complete(alone, plan) == state_of
     assert trainings.trained == []
+
+
+def test_a_run_that_ran_out_of_time_goes_on_when_it_gets_more(tmp_path, trainings):
+    cut = {"budget": {"time": "00:00:02"}, "overrides": {"trainer.max_steps": 9}}
+    plan = load(sweep_file(tmp_path, **cut))
+    run = state.planned_runs(plan, tmp_path / "one")[0]
+    assert complete(run, plan) == "failed"
+    assert replace(run, budget=Budget(time="00:10:00")).outcome.state == "interrupted"
 
 
 @pytest.mark.parametrize(("code", "summary"), [(-15, "running"), (-9, "running"), (130, "test")])

@@ -118,9 +118,6 @@ class Task(Lines, Scored, Stored):
                 f"{class_path(self.Data)}, not {type(tokenizer).__name__}"
             ) from error
         self.foreign = "" if isinstance(model, self.Model) else class_path(type(model))
-        if self.foreign.startswith("tfzoo.models."):
-            needed = class_path(self.Model)
-            raise BadOption(f"{type(self).__name__} takes a {needed}, not a {self.foreign}")
         if not self.foreign:
             self.check_model(model)
         given = {} if self.foreign else self.model.config

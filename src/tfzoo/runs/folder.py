@@ -14,7 +14,6 @@ import socket
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -175,16 +174,12 @@ def make(folder: Path, new: bool = False) -> bool:
 
 
 def similar_runs(run: str | Path) -> str:
-    """5 runs to suggest for one that is missing, beside it, else in ``runs/``: that whose name is
-    most alike, and the latest.
-    """
+    """The latest 5 runs to suggest for one that is missing: beside it, else in ``runs/``."""
     around = Path(run).parent
     beside = [*around.glob(f"*/{CONFIG}"), *around.glob(f"*/*/{CONFIG}")]
     runs = [path.parent for path in beside or RUNS.glob(f"*/*/{CONFIG}")]
     runs.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    names = [str(path) for path in runs]
-    names = [*dict.fromkeys(get_close_matches(str(run), names, 1) + names)]
-    return ", ".join(names[:5]) + ", ..." * (len(names) > 5)
+    return ", ".join(map(str, runs[:5])) + ", ..." * (len(runs) > 5)
 
 
 def check_exists(run: str | Path) -> None:

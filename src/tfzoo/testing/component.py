@@ -175,11 +175,14 @@ def in_half_precision_it_is_close_to_float64(entry: Entry) -> None:
 
 
 def rounded(
-    entry: Entry, narrow: torch.dtype, wide: torch.dtype
+    entry: Entry,
+    narrow: torch.dtype,
+    wide: torch.dtype,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Outputs, and gradients, computed in one dtype of weights and inputs rounded to another."""
     torch.default_generator.manual_seed(0)
-    module = build_randomized(entry).to(narrow).to(wide)
+    module = build_randomized(entry, options).to(narrow).to(wide)
     given = {
         name: one.to(narrow).to(wide).requires_grad_() if one.is_floating_point() else one
         for name, one in inputs().items()
@@ -236,11 +239,14 @@ def assert_same_probe(entry: Entry, module: nn.Module, other: nn.Module, what: s
 
 
 def computes_something(entry: Entry, options: dict[str, Any]) -> bool:
-    """Whether a component with an odd number as option computes something of its own."""
-    found = fingerprint(entry, options)
-    return all(bool(torch.isfinite(one).all()) for one in found) and differs(
-        found, fingerprint(entry)
-    )
+    """Whether a component with an odd number as option computes something of its own, and has
+    finite gradients.
+    """
+    found, gradients = fingerprint(entry, options), list[Tensor]()
+    if entry.kind in PROBES:
+        _, gradients = rounded(entry, torch.float64, torch.float64, options)
+    finite = all(bool(torch.isfinite(one).all()) for one in found + gradients)
+    return finite and differs(found, fingerprint(entry))
 
 
 def has_effect(entry: Entry, name: str, value: Any) -> bool | None:

@@ -125,11 +125,9 @@ def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:
         if name in own and weight.shape == own[name].shape
     }
     if not fits:
-        both = next((name for name in kept if name in own), None)
-        other = f": {both} is {list(own[both].shape)}, not {list(kept[both].shape)}" if both else ""
         raise BadRun(
             f"{relative_path(run.path)}: none of its {len(kept)} weights has the name and shape of "
-            f"one of this model's{other}"
+            "one of this model's"
         )
     task.load_state_dict({**own, **fits})
     entry, parts = run.entry, [*map(of_model, (own, kept, fits))]

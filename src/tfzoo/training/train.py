@@ -366,6 +366,7 @@ class TrainingRun:
             else None,
             "best": {str(self.best.monitor): float(best)} if best is not None else {},
             "steps": self.trainer.global_step,
+            "out_of_time": seconds_left(self.trainer) <= 0,
             **self.throughput.counts(),
             "skipped": self.task.skipped,
             "parameters": self.parameters,
@@ -392,7 +393,7 @@ class TrainingRun:
             ("steps", f"{section['steps']:,}"),
             ("time", f"{timedelta(seconds=round(section['seconds']))}"),
         ]
-        if seconds_left(self.trainer) <= 0:
+        if section["out_of_time"]:
             rows.append(("cut by", "trainer.max_time, before another limit was reached"))
         if section["skipped"]:
             rows.append(("skipped, not finite", f"{section['skipped']:,}"))

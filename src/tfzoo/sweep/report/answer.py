@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from collections import Counter
 
 from tfzoo.sweep.judge.effects import NO_BETTER
+from tfzoo.sweep.judge.sequential import FIRST
 from tfzoo.sweep.judge.verdicts import Judged
 from tfzoo.sweep.report.results import Results
 from tfzoo.sweep.report.sections import INCOMPLETE
@@ -108,7 +109,7 @@ def go_on(results: Results) -> str:
     if not learnt:
         return hint
     seeds, last = results.plan.seeds, max(results.plan.seeds)
-    if later := [look for look in judged.design.looks if look > len(seeds)]:
+    if later := [look for look in (*judged.design.looks, FIRST) if look > len(seeds)]:
         every = ",".join(map(str, [*seeds, *range(last + 1, last + 1 + later[0] - len(seeds))]))
         return (
             f"{smallest}To go on to {later[0]} seeds: {without(command, 'seeds')} --seeds {every}"

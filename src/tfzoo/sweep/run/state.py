@@ -119,7 +119,8 @@ class Run:
         if not is_complete(self.folder) or (self.is_tested and "test" not in summary):
             return Outcome("interrupted" if (self.folder / CONFIG).is_file() else "missing")
         if reason := self.unused_budget(fit):
-            return Outcome("failed", reason)
+            goes_on = fit.get("out_of_time") and fit.get("seconds", 0) < self.budget.seconds
+            return Outcome("interrupted") if goes_on else Outcome("failed", reason)
         scores, name = self.scores, self.metrics[0]
         if name not in scores:
             return Outcome("failed", f"it measured no {name}")
@@ -131,7 +132,7 @@ class Run:
         steps, tokens, budget = fit.get("steps", 0), fit.get("tokens", 0), self.budget
         max_steps = (read_config(self.folder).get("trainer") or {}).get("max_steps") or -1
         unfinished = steps < max_steps or tokens < (budget.tokens or 0)
-        if fit.get("seconds", 0) >= budget.seconds and unfinished:
+        if fit.get("out_of_time") and unfinished:
             return f"budget.time {budget.time} was over after {steps:,} steps"
         if budget.tokens and tokens < budget.tokens and steps >= max_steps > 0:
             return (

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tfzoo import register
 from tfzoo.contracts import Attention
+from tfzoo.errors import BadOption
 
 
 @register("attention", "soft_capped", paper="arXiv:2408.00118, section 2", traits={"rotatable"})
@@ -19,6 +20,8 @@ class SoftCapped(Attention):
 
     def __init__(self, *, cap: float = 50.0) -> None:
         super().__init__()
+        if not 0 < cap < math.inf:
+            raise BadOption(f"cap={cap} must be a finite number over 0")
         self.cap = cap
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
