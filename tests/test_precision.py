@@ -1,5 +1,7 @@
 """Every component keeps float64, and sums in at least fp32."""
 
+from itertools import chain
+
 import pytest
 import torch
 from torch import Tensor
@@ -46,12 +48,13 @@ class Float64Only(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @every_component
-def test_gradients_of_half_precision_are_close_to_those_of_float64(entry, dtype):
-    (_, found), (_, wanted) = (rounded(entry, dtype, wide) for wide in (dtype, torch.float64))
+def test_outputs_and_gradients_of_every_dtype_are_close_to_those_of_float64(entry, dtype):
+    found, wanted = ([*chain(*rounded(entry, dtype, wide))] for wide in (dtype, torch.float64))
     for one, other in zip(found, wanted, strict=True):
-        assert_same(one, other, "gradient", 16 * torch.finfo(dtype).eps)
+        assert one.dtype in (dtype, torch.float32), "such as a bias of scores"
+        assert_same(one, other, str(dtype), 16 * torch.finfo(dtype).eps)
 
 
 def test_weight_gradients_of_half_precision_are_summed_in_fp32():

@@ -164,6 +164,11 @@ def test_beams_are_those_of_a_prompt_alone():
     assert tfzoo.generate(model, TEXT[:0], 6, beam=3).shape == (0, 0)
 
 
+def test_a_cap_of_logits_is_over_0():
+    with pytest.raises(BadOption, match="logit_cap=0"):
+        small(logit_cap=0.0)
+
+
 def test_padding_is_never_generated():
     model = small(tie=False, head_bias=True)
     with torch.no_grad():

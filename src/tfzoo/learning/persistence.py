@@ -115,14 +115,13 @@ class Stored(L.LightningModule):
             model = cls.Model(**cls.model_arguments(tokenizer), **recipe.get("model", {}))
             initialise(model, seed)
         settings = {
-            key: setting(**(recipe.get(key) or {})) for key, setting in cls.settings().items()
+            key: setting(**(recipe.get(key) or {}))
+            for key, setting in cls.Settings.sections().items()
         }
-        adapter = settings.pop("adapter")
-        settings.pop("options", None)
         make: Any = cls
         task: Self = make(model, tokenizer, seed=seed, **settings, **(recipe.get("options") or {}))
         options = {key: task.recipe[key] for key in ("options",) if key in task.recipe}
-        task.adapter, task.recipe = adapter, {**recipe, **options}
+        task.adapter, task.recipe = Adapter(**(recipe.get("adapter") or {})), {**recipe, **options}
         return task
 
     @classmethod

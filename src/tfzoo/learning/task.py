@@ -111,7 +111,8 @@ class Task(Lines, Scored, Stored):
         self._restart_clock()
         self.check_optim(self.optim)
         try:
-            derived, _ = self.model_arguments(tokenizer), tokenizer.state  # data lacks the latter
+            derived = self.model_arguments(tokenizer)
+            _ = tokenizer.state  # a data module has a tokenizer and labels too, but no state
         except AttributeError as error:
             raise BadOption(
                 f"{type(self).__name__} needs the {self.tokenizer_of_data} of its data, a "
