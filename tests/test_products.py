@@ -1,13 +1,18 @@
 """Products by oneDNN, where it is chosen, are those of PyTorch."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
+import tfzoo
 from tfzoo.base import adapters
 from tfzoo.base import linear as module
 from tfzoo.base.linear import linear
+from tfzoo.base.special_ids import OWN
+from tfzoo.search import Search, search
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="no oneDNN")
 
@@ -75,3 +80,34 @@ def test_other_tensors_are_left_to_pytorch(chosen):
     torch.func.vmap(linear, in_dims=(0, None))(x, weight)
     torch.compile(linear, backend="eager", fullgraph=True)(x, weight)
     assert not chosen
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_search_copies_each_weight_once_and_reads_those_of_its_time(beam, chosen, monkeypatch):
+    """A weight that was changed since, also without a trace in its version, is read anew."""
+    copied, copy = [], adapters.in_onednn_order
+    monkeypatch.setattr(adapters, "in_onednn_order", lambda one: copied.append(one) or copy(one))
+    torch.manual_seed(0)
+    model = tfzoo.Transformer(40, 24, 2, 1).eval()
+    source, options = torch.randint(4, 40, (3, 5)), Search(beam, max_length=1.0)
+    for _ in range(2):
+        copied.clear()
+        found = search(model, source, options, special=OWN)
+        assert 0 < len(copied) == len({id(one) for one in copied})
+        exact = search(deepcopy(model).double(), source, options, special=OWN)
+        assert [[one.ids for one in best] for best in found] == [
+            [one.ids for one in best] for best in exact
+        ]
+        for parameter in model.parameters():
+            parameter.data.mul_(-1.5)
+
+
+def test_copies_end_at_their_limit(chosen, monkeypatch):
+    monkeypatch.setattr(module, "COPIED", 40 * 24)
+    x, first, _ = inputs(3, 5)
+    second = nn.Parameter(first.detach().clone())
+    with torch.no_grad(), module.weights_stay():
+        assert module.packed(first) is not first
+        assert module.packed(second) is second
+        assert_close(linear(x, first), nn.functional.linear(x, first))
+    assert module.packed(first) is first

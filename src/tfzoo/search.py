@@ -6,20 +6,20 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Generic, Literal, Protocol, TypeVar, get_args
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from tfzoo.base.host_copies import HostCopies
+from tfzoo.base.linear import weights_stay
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.base.values import Named, check_range, type_name
+from tfzoo.base.values import Named, check_range
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.masks import Mask, keys_of
 
 EXTRA_TOKENS = 10
 """Target tokens allowed in addition to ``max_length`` times the number of source tokens."""
-Until = Literal["best", "beam"]
 BLOCK = 64
 """Tokens of a vocabulary whose largest log probability is found at once."""
 
@@ -92,9 +92,6 @@ class Search(Named):
         max_length: a translation has at most ``max_length`` times the number of source tokens, plus
             10, tokens; EOS counts on both sides. ``model.max_positions`` is another limit.
         n_best: number of hypotheses returned per sentence, at most ``beam``.
-        until: when a sentence is done of which ``beam`` hypotheses have ended. ``best``: when no
-            open one can become better than the best, however it goes on. ``beam``: at once. Before,
-            it is done when none can come among its ``n_best``.
 
     Raises:
         BadOption: a number out of range.
@@ -104,11 +101,8 @@ class Search(Named):
     length_penalty: float = 0.6
     max_length: float = 2.0
     n_best: int = 1
-    until: Until = "best"
 
     def __post_init__(self) -> None:
-        if self.until not in get_args(Until):
-            raise BadOption(f"until must be {type_name(Until)}, not {self.until!r}")
         check_range("beam", self.beam, ge=1, le=1000, whole=True)
         check_range("n_best", self.n_best, ge=1, le=self.beam, whole=True)
         check_range("length_penalty", self.length_penalty, ge=-10, le=10)
@@ -120,7 +114,7 @@ class Search(Named):
 
     def limits(self, lengths: list[int], max_positions: int | None) -> list[int]:
         """The maximum number of target tokens, EOS included, for sources of so many tokens."""
-        most = sys.maxsize if max_positions is None else max_positions
+        most = max_positions or sys.maxsize
         return [min(int(self.max_length * k) + EXTRA_TOKENS, most) for k in lengths]
 
 
@@ -221,6 +215,7 @@ def continuations(
     return [[*one.ids, *ends[: one.finished]] for one in best]
 
 
+@weights_stay()
 def _write(
     log_probabilities: _LogProbabilities[K],
     cache: K,
@@ -265,6 +260,7 @@ def _write(
     return list(zip(ids, scores, ended, strict=True))
 
 
+@weights_stay()
 def _beam(
     log_probabilities: _LogProbabilities[K],
     cache: K,
@@ -387,9 +383,8 @@ class _Found:
         """Note the sentences that are done.
 
         They are when no continuation of up to the limit can have a score among the ``n_best``; or
-        when ``beam`` hypotheses are finished and none can be the best, or with ``until: beam``
-        whatever it can be. ``best`` ``(s)`` is the highest log probability of the unfinished
-        hypotheses, which have ``n`` tokens.
+        when ``beam`` hypotheses are finished and none can be the best. ``best`` ``(s)`` is the
+        highest log probability of the unfinished hypotheses, which have ``n`` tokens.
         """
         options, best = self.options, best.to(self.log_p.dtype)
         # log p never rises, and the penalty is monotonic in the length: one of both ends is best.
@@ -397,9 +392,7 @@ class _Found:
             best / options.penalty(n + 1), best / self.penalty_at_limit[alive]
         )
         finished = self.finished(alive).topk(options.n_best).values  # -inf while there are fewer
-        enough = self.count[alive] >= options.beam
-        if options.until == "best":
-            enough &= reachable <= finished[:, 0]
+        enough = (self.count[alive] >= options.beam) & (reachable <= finished[:, 0])
         goes_on = (reachable > finished[:, -1]) & ~enough & (self.limit[alive] > n)
         state = self.state[alive]
         self.state[alive] = torch.where(state == 0, (~goes_on).to(torch.int8) + best.isnan(), state)

@@ -458,7 +458,7 @@ search ends with the first of several ends alone
     search:search: special.ends => (special.eos,)
     tests/tasks/test_special_ids.py::test_a_text_ends_with_any_of_several_ids
 a beam ends though an open hypothesis can become the best
-    _Found.close: never options.until == 'best'
+    _Found.close: reachable <= finished[:, 0] => True
     tests/test_search.py::test_no_open_hypothesis_could_have_become_better_than_what_is_returned
 # pairs of texts, labels of words
 a separator belongs to the second text

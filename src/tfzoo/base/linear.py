@@ -8,7 +8,9 @@ oneDNN gains for the few rows of a decoder's step alone. ``benchmarks/products.p
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -24,7 +26,8 @@ from tfzoo.base.kernels import custom_functions_apply, differentiable_backward
 WIDE = 26
 """The family of AMD's processors from which on oneDNN is the faster one in training too."""
 
-
+COPIED = 2**28
+"""The numbers of the weights that are copied at most, 1 GiB."""
 NARROW = 128
 """The width up to which :func:`projections` makes one product of several."""
 
@@ -97,6 +100,8 @@ def linear(
     if not goes_by_onednn(x, weight, bias, training):
         return F.linear(x, weight, bias)
     if not torch.is_grad_enabled():
+        if type(weight) is nn.Parameter and x.shape[:-1].numel() > 1:
+            weight = packed(weight)
         return adapters.onednn_linear(x, weight, bias)  # type: ignore[no-any-return]
     # In rows: what a custom function returns must be no view of something it made.
     rows: Tensor = LinearFunction.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
@@ -119,6 +124,31 @@ def projections(x: Tensor, maps: Sequence[nn.Module]) -> Sequence[Tensor]:
     bias = None if biases[0] is None else torch.cat(biases)
     joint = linear(x, torch.cat(weights), bias)
     return joint.split_with_sizes([one.shape[0] for one in weights], -1)
+
+
+PACKED: ContextVar[dict[Tensor, Tensor] | None] = ContextVar("packed", default=None)
+
+
+@contextmanager
+def weights_stay() -> Iterator[None]:
+    """Inside it parameters do not change: products of several rows, without gradients, have a copy
+    of each in oneDNN's own order, up to :data:`COPIED` numbers in all.
+    """
+    token = PACKED.set({})
+    try:
+        yield
+    finally:
+        PACKED.reset(token)
+
+
+def packed(weight: Tensor) -> Tensor:
+    """The copy of a weight inside :func:`weights_stay`; elsewhere the weight itself."""
+    copies = PACKED.get()
+    if copies is None:
+        return weight
+    if weight not in copies and sum(map(Tensor.numel, (weight, *copies))) <= COPIED:
+        copies[weight] = adapters.in_onednn_order(weight)
+    return copies.get(weight, weight)
 
 
 def goes_by_onednn(
