@@ -24,6 +24,14 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
             ("--checkpoint.monitor", "val/loss", "--checkpoint.mode", "max"),
             "checkpoint.mode: val/loss is better the lower it is: set mode to min",
         ),
+        (
+            ("--data.test", "a.tsv", "--data.test.old", "b.tsv"),
+            "--data.test and --data.test.old: name both, as --data.test.NAME",
+        ),
+        (
+            ("--data.test.old", "b.tsv", "--data.test", "a.tsv"),
+            "--data.test and --data.test.old: name both, as --data.test.NAME",
+        ),
         (("--trainer.max_steps", "0"), "trainer.max_steps=0 trains nothing"),
         (("--trainer.limit_train_batches", "0"), "trainer.limit_train_batches=0 trains nothing"),
         (

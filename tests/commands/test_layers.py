@@ -220,23 +220,6 @@ def section_of(folder, model, *words):
     return Config.parse(load_recipe(str(path)), parse_options(words)).recipe["model"]
 
 
-@pytest.mark.parametrize(
-    ("trainer", "words", "epochs"),
-    [
-        ("{val_check_interval: 30}", "", None),
-        ("{}", "--trainer.val_check_interval 30", None),
-        ("{val_check_interval: 0.5}", "", 4),
-        ("{check_val_every_n_epoch: 2, val_check_interval: 30}", "", 2),
-        ("{}", "--trainer.check_val_every_n_epoch 2 --trainer.val_check_interval 30", 2),
-    ],
-)
-def test_steps_between_validations_replace_the_epochs_of_the_base(tmp_path, trainer, words, epochs):
-    path = tmp_path / "mine.yaml"
-    path.write_text(f"base: classification/trec6\ntrainer: {trainer}\n", "utf-8")
-    found = Config.parse(load_recipe(str(path)), parse_options(words.split())).recipe["trainer"]
-    assert found["check_val_every_n_epoch"] == epochs
-
-
 def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(tmp_path):
     """It replaces what the base says of parts, and keeps its sizes."""
     found = section_of(tmp_path, "{like: t5, norm: {eps: 1.0e-5}, dropout: 0.0}")

@@ -364,14 +364,13 @@ class Config:
         earlier = values.get(key, section.defaults.get(key))
         if isinstance(source, Option):
             if name == "data" and key in SPLITS and not splits_have_names(values):
-                value = map_leaves(absolute_path, value)
+                value, other = map_leaves(absolute_path, value), self.origins.get(f"data.{key}", "")
+                mixed = isinstance(earlier, Mapping) != isinstance(value, Mapping)
+                if mixed and other.startswith("--"):
+                    raise BadRecipe(f"{other} and {source.origin}: name both, as --data.{key}.NAME")
             if source.adds:
                 value = [*as_list(earlier), value]
         values[key] = section.merged(key, earlier, value)
-        if key == "val_check_interval" and isinstance(value, int | str):  # no share of an epoch
-            epochs = self.origins.get("trainer.check_val_every_n_epoch", "--")
-            if not epochs.startswith(("--", source.origin)):  # of an earlier file
-                values["check_val_every_n_epoch"] = None
         self.origins[f"{name}.{key}"] = source.origin
 
     def typed(self, option: Option) -> dict[str, Any]:
