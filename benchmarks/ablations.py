@@ -41,13 +41,7 @@ from tfzoo.sweep.judge.verdicts import (
     summary,
 )
 from tfzoo.sweep.plan.sweep_file import Metric, Plan, parse
-from tfzoo.sweep.report.sections import (
-    NONE,
-    difference,
-    format_interval,
-    format_mean,
-    sign,
-)
+from tfzoo.sweep.report.sections import NONE, difference, format_difference, format_mean, sign
 from tfzoo.sweep.run.runs_csv import FILE, Row
 
 ROOT = Path(__file__).parent.parent
@@ -250,7 +244,8 @@ def _differences(match: re.Match[str]) -> str:
     )
     cells: dict[str, str] = {}
     for one in (*verdicts.axes, *verdicts.cells):
-        said = format_interval(one.difference, one.difference_low, one.difference_high)
+        text, ends = format_difference(one.difference, one.difference_low, one.difference_high)
+        said = f"{text} ({ends})" if ends else text
         # A metric that the sweep does not judge is neither better nor worse.
         cells[", ".join(one.labels.values())] = (
             f"{said}, {'a hint: ' * one.is_hint}{one.verdict}" if metric in modes else said

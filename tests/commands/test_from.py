@@ -100,9 +100,7 @@ def test_another_task_takes_it_too(capsys):
     said = capsys.readouterr().err
     assert "tokenizer: that of one" in said
     # the table, most of the parameters, but no layer
-    assert re.search(
-        r"only 1 of \d+ tensors of this model, [6-9]\d\.\d% of its parameters, are", said
-    )
+    assert re.search(r"only 1 of \d+ tensors of this model are kept", said)
 
 
 def test_a_run_that_no_recipe_has_trained_gives_its_model(capsys):
@@ -117,9 +115,7 @@ def test_a_run_that_no_recipe_has_trained_gives_its_model(capsys):
     assert "swapped" not in found.out
     assert main([*given, "--run", "three", "--model.norm", "layer", "--model.dim", "6"]) == 0
     found = capsys.readouterr()
-    assert re.search(
-        r"only \d of \d+ tensors of this model, 0\.\d% of its parameters, are", found.err
-    )
+    assert re.search(r"only \d of \d+ tensors of this model are kept", found.err)
     assert "dim: 12 is now 6, norm: rms is now layer" in found.out
 
 

@@ -36,7 +36,7 @@ def muon(made):
     yield torch.optim.Muon(hidden, lr=0.1, **options)
     for decay, group in ((0.2, [p for p in others if p.dim() > 1]), (0.0, others)):
         left = [p for p in group if decay or p.dim() <= 1]
-        yield torch.optim.AdamW(left, lr=0.03, betas=BETAS, eps=EPS, weight_decay=decay)
+        yield torch.optim.AdamW(left, lr=0.1, betas=BETAS, eps=EPS, weight_decay=decay)
 
 
 def two(cls, **options):
@@ -56,7 +56,7 @@ def two(cls, **options):
         ("adamw", two(torch.optim.AdamW, betas=BETAS, eps=EPS)),
         ("adam", two(torch.optim.Adam, betas=BETAS, eps=EPS)),
         ({"name": "sgd", "momentum": 0.7}, two(torch.optim.SGD, momentum=0.7)),
-        ({"name": "muon", "momentum": 0.7, "adamw_lr": 0.03}, muon),
+        ({"name": "muon", "momentum": 0.7}, muon),
     ],
 )
 def test_two_steps_are_those_of_torch(optimizer, theirs):

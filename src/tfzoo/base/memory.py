@@ -78,11 +78,11 @@ def check_model(
 
 def too_large(what: str, model: nn.Module, need: float, there: int, place: str = "machine") -> str:
     """A line that says what does not fit, and names the largest tensor of the model."""
-    tensors = [*model.named_parameters(), *model.named_buffers()]
+    tensors = *model.named_parameters(), *model.named_buffers()
     name, largest = max(tensors, key=lambda one: one[1].nbytes)
     return (
         f"{what} take at least {readable(need)}, which do not fit: this {place} has "
-        f"{readable(there)} of memory; the largest of {len(tensors):,} tensors is {name}, "
+        f"{readable(there)} of memory; the largest tensor is {name}, "
         f"{' x '.join(map(str, largest.shape))}"
     )
 

@@ -126,7 +126,8 @@ class Optim(Named):
         check_range("optim.lr", self.lr, gt=0)
         for index, beta in enumerate(self.betas):
             check_range(f"optim.betas[{index}]", beta, ge=0, lt=1)
-        self.betas = (float(self.betas[0]), float(self.betas[1]))
+        first, second = self.betas
+        self.betas = float(first), float(second)
         check_range("optim.eps", self.eps, gt=0)
         check_range("optim.weight_decay", self.weight_decay, ge=0)
         check_range("optim.label_smoothing", self.label_smoothing, ge=0, lt=1)
@@ -274,32 +275,24 @@ class Muon:
     ``nn.ModuleList``, except those of ``nn.Embedding``. Embeddings, output projection, biases and
     norms have ``torch.optim.AdamW`` with ``optim.betas`` and ``optim.eps``. ``U V^T`` is computed
     in bf16 with five Newton-Schulz iterations (Jordan et al. 2024). A matrix ``(a b)`` has ``s =
-    0.2 sqrt(max(a, b))``, which gives its update the usual RMS of AdamW's.
+    0.2 sqrt(max(a, b))``, which gives its update the usual RMS of AdamW's, so that one ``optim.lr``
+    serves both.
 
     Options:
         momentum: decay rate of the mean gradient, in ``[0, 1)``.
-        adamw_lr: peak learning rate of AdamW; None: ``optim.lr``. The schedule multiplies both.
 
     Raises:
         BadOption: a number out of range, or (:meth:`configure`) a module without such matrices.
 
     >>> layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
-    >>> optimizer = Muon((0.9, 0.98), 1e-9, adamw_lr=1e-4).configure(layers, 1e-3, 0.0)
-    >>> [group["lr"] for group in optimizer.param_groups]
-    [0.001, 0.0001]
+    >>> optimizer = Muon((0.9, 0.98), 1e-9).configure(layers, 1e-3, 0.0)
+    >>> [len(group["params"]) for group in optimizer.param_groups]
+    [2, 2]
     """
 
-    def __init__(
-        self,
-        betas: tuple[float, float],
-        eps: float,
-        *,
-        momentum: float = 0.95,
-        adamw_lr: float | None = None,
-    ) -> None:
+    def __init__(self, betas: tuple[float, float], eps: float, *, momentum: float = 0.95) -> None:
         check_range("optimizer 'muon': momentum", momentum, ge=0, lt=1)
-        check_range("optimizer 'muon': adamw_lr", adamw_lr, gt=0, optional=True)
-        self.betas, self.eps, self.momentum, self.adamw_lr = betas, eps, momentum, adamw_lr
+        self.betas, self.eps, self.momentum = betas, eps, momentum
 
     def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Optimizer:
         """The optimiser of a module's trained parameters."""
@@ -315,9 +308,8 @@ class Muon:
         )
         if not rest:
             return muon
-        rate = lr if self.adamw_lr is None else self.adamw_lr
         return CombinedOptimizer(
-            muon, torch.optim.AdamW(rest, lr=rate, betas=self.betas, eps=self.eps)
+            muon, torch.optim.AdamW(rest, lr=lr, betas=self.betas, eps=self.eps)
         )
 
 

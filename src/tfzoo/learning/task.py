@@ -222,8 +222,7 @@ class Task(Lines, Scored, Stored):
         return [] if self.optim.average is None else [WarmupEMA(self.optim.average)]
 
     def configure_optimizers(self) -> Any:
-        steps = self.trainer.estimated_stepping_batches
-        most = int(steps) if steps != float("inf") else 2**31
+        most = int(min(self.trainer.estimated_stepping_batches, 2**31))
         made = self.optim.optimizer_and_schedule(self, max_steps=most)
         factor = made["lr_scheduler"]["scheduler"].lr_lambdas[0]
         last = factor(most - 1)

@@ -146,20 +146,15 @@ def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:
 
 
 def warn(run: TrainedRun, task: Any, own: Mapping[str, Tensor], fits: Mapping[str, Tensor]) -> None:
-    """Say that less than half of the weights ``own`` of a model are the run's, ``fits``; or of
-    those beside the largest, which is the table of a small model with many words.
-    """
-    size, kept = (sum(one.numel() for one in state.values()) for state in (own, fits))
-    table = max(own, key=lambda name: own[name].numel())
-    most, of_it = (state[table].numel() if table in state else 0 for state in (own, fits))
-    if 2 * kept >= size and 2 * (kept - of_it) >= size - most:
+    """Say that less than half of the tensors ``own`` of a model are the run's, ``fits``."""
+    if 2 * len(fits) >= len(own):
         return
     folder = run.folder and relative_path(run.folder)
     keep = f". To keep its model: tfzoo fit {folder}/config.yaml --from {folder}"
     notify(
-        f"from {relative_path(run.path)}: only {len(fits)} of {len(own)} tensors of this model, "
-        f"{kept / size:.1%} of its parameters, are kept, the rest starts anew: it has other sizes "
-        "or parts" + (keep if folder and isinstance(task, run.task) else "")
+        f"from {relative_path(run.path)}: only {len(fits)} of {len(own)} tensors of this model are "
+        "kept, the rest starts anew: it has other sizes or parts"
+        + (keep if folder and isinstance(task, run.task) else "")
     )
 
 

@@ -38,12 +38,6 @@ def format_mean(mean: float | None, low: float | None, high: float | None) -> st
     return f"{mean:,.{digits}f} ± {half:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def format_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A difference with its interval, if it has one: ``-0.12 (-0.20 to -0.04)``."""
-    text, ends = format_difference(value, low, high)
-    return f"{text} ({ends})" if ends else text
-
-
 def format_difference(
     value: float | None, low: float | None, high: float | None
 ) -> tuple[str, str]:
@@ -232,8 +226,8 @@ def again(results: Results) -> list[tuple[str, str]]:
 
 def difference(one: Judged) -> str:
     """``−0.12 (−0.20 to −0.04) ▲``."""
-    text = format_interval(one.difference, one.difference_low, one.difference_high)
-    return f"{text} {sign(one)}".strip()
+    text, ends = format_difference(one.difference, one.difference_low, one.difference_high)
+    return " ".join(filter(None, (text, ends and f"({ends})", sign(one))))
 
 
 def sign(one: Judged) -> str:
