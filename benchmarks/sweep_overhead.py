@@ -1,4 +1,4 @@
-"""What a sweep takes besides training: 12 runs, two at a time.
+"""What a sweep takes besides training: 27 runs of dim 32, two at a time.
 
     python benchmarks/sweep_overhead.py --steps 300     # of each run
 
@@ -19,15 +19,19 @@ from pathlib import Path
 import yaml
 
 SMALL = {"data.dataset.val": 100, "data.dataset.test": 100, "data.dataset.long": 50}
-AXES = {"model.norm": ["layer", "rms"], "model.position": ["sinusoidal", "rotary", "none"]}
+SMALL |= {"model.dim": 32, "model.heads": 4, "trainer.accelerator": "cpu"}
+AXES = {
+    "model.norm": ["layer", "rms", "scale"],
+    "model.position": ["sinusoidal", "rotary", "none"],
+}
 
 
 def write_sweep(path: Path, steps: int) -> None:
     tree = {
         "recipe": "translation/numbers",
-        "overrides": {**SMALL, "trainer.accelerator": "cpu", "trainer.val_check_interval": steps},
+        "overrides": {**SMALL, "trainer.val_check_interval": steps},
         "axes": AXES,
-        "seeds": [1, 2],
+        "seeds": [1, 2, 3],
         "budget": {"steps": steps},
         "metric": {"name": "val/loss", "mode": "min"},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from math import inf
 from operator import and_
 from typing import Any, TypeVar
 
@@ -237,14 +238,14 @@ class Mask:
             empty = self.fully_masked(q, k, scores.device)
             shown = self.shown(q, k, scores.device)
             if shown is not None:
-                scores = scores.masked_fill(~shown, float("-inf"))
+                scores = scores.masked_fill(~shown, -inf)
         else:
             visible = self.boolean(q, k, scores.device)
             if bias is not None:
                 scores = scores + bias
             if visible is not None:
-                scores = scores.masked_fill(~visible, float("-inf"))
-            empty = largest(scores) == float("-inf")
+                scores = scores.masked_fill(~visible, -inf)
+            empty = largest(scores) == -inf
             scores = scores.masked_fill(empty, 0.0)
         weights = softmax(scores)
         return weights if empty is None else weights.masked_fill(empty, 0.0)
@@ -314,7 +315,7 @@ class Mask:
         def build() -> Tensor | None:
             if (shown := self.shown(q, k, device)) is None:
                 return None
-            return torch.zeros_like(shown, dtype=dtype).masked_fill(~shown, float("-inf"))
+            return torch.zeros_like(shown, dtype=dtype).masked_fill(~shown, -inf)
 
         return self.once(("added", q, k, dtype, device), build)
 
@@ -332,7 +333,7 @@ class Mask:
 def largest(scores: Tensor) -> Tensor:
     """The largest of each row, as a constant; -inf in a row of nothing: ``(* k) -> (* 1)``."""
     if scores.shape[-1] == 0:
-        return scores.new_full((*scores.shape[:-1], 1), float("-inf"))
+        return scores.new_full((*scores.shape[:-1], 1), -inf)
     return scores.detach().amax(-1, keepdim=True)
 
 
@@ -343,4 +344,4 @@ def softmax(scores: Tensor) -> Tensor:
     k = scores.shape[-1]
     if torch.compiler.is_compiling() or scores.device.type != "cpu" or k >= LANES:
         return scores.softmax(-1)
-    return F.pad(scores, (0, LANES - k), value=float("-inf")).softmax(-1)[..., :k]
+    return F.pad(scores, (0, LANES - k), value=-inf).softmax(-1)[..., :k]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -284,7 +284,7 @@ def _beam(
         # The `beam` best candidates that do not end with EOS, best first.
         order = ends.to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
         scores, parent, token = (x.gather(1, order) for x in (top, parent, token))
-        scores = scores.masked_fill(ends.gather(1, order), float("-inf"))
+        scores = scores.masked_fill(ends.gather(1, order), -inf)
         prefixes = torch.cat(
             [prefixes.gather(1, parent[..., None].expand(-1, -1, t)), token[..., None]], dim=2
         )
@@ -338,7 +338,7 @@ class _Found:
         self.penalty_at_limit = torch.tensor(penalties, dtype=exact, device=device)
         self.state = torch.zeros(len(limits), dtype=torch.int8, device=device)
         self.count, places = torch.zeros_like(self.limit), len(limits) * self.slots + 1
-        self.log_p = torch.full((places,), float("-inf"), dtype=exact, device=device)
+        self.log_p = torch.full((places,), -inf, dtype=exact, device=device)
         self.score, self.length = self.log_p.clone(), self.count.new_zeros(places)
         self.ids = torch.zeros((places, 8), dtype=torch.long, device=device)
 
@@ -376,7 +376,7 @@ class _Found:
         """The hypotheses of sentences that have reached their limit."""
         at_limit = (self.limit[alive] == prefixes.shape[2]) & (self.state[alive] == 0)
         slot = 2 * self.options.beam + torch.arange(scores.shape[1], device=scores.device)
-        here = at_limit[:, None] & (scores > float("-inf"))
+        here = at_limit[:, None] & (scores > -inf)
         self.put(alive, slot, here, prefixes, scores, eos=0)
 
     def close(self, alive: Tensor, best: Tensor, n: int) -> None:
@@ -409,7 +409,7 @@ class _Found:
         ids, log_p, length = (x.tolist() for x in (self.ids, self.log_p, self.length))
         found: list[list[Hypothesis]] = [[] for _ in self.limit]
         for place in range(len(found) * self.slots):
-            if log_p[place] > float("-inf"):
+            if log_p[place] > -inf:
                 finished = place % self.slots < 2 * self.options.beam
                 score = log_p[place] / self.options.penalty(length[place] + finished)
                 one = Hypothesis(ids[place][: length[place]], score, finished)
@@ -439,9 +439,9 @@ class _LogProbabilities(Generic[K]):
     def __call__(self, tokens: Tensor, cache: K) -> Tensor:
         logits = self.decode_step(tokens, cache)
         if len(self.never):
-            logits.index_fill_(1, self.never, float("-inf"))
+            logits.index_fill_(1, self.never, -inf)
         if self.forced is not None:
-            logits.fill_(float("-inf"))[:, self.forced] = 0.0
+            logits.fill_(-inf)[:, self.forced] = 0.0
             self.forced = None
         if not self.normalised:
             return logits
@@ -476,7 +476,7 @@ def _candidates(scores: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tens
     (s, w), v, device = scores.shape, log_p.shape[1], log_p.device
     if device.type != "cpu":
         total = scores[..., None] + log_p.view(s, w, v)
-        total = total.masked_fill(scores.isneginf()[..., None], float("-inf")).flatten(1)
+        total = total.masked_fill(scores.isneginf()[..., None], -inf).flatten(1)
         top, among = total.topk(min(count, w * v), dim=1)
         parent = among // v
         return top, parent, among - parent * v
@@ -484,7 +484,7 @@ def _candidates(scores: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tens
     whole, log_p = blocks * BLOCK, log_p.view(s, w, v)
     largest = scores[..., None] + log_p[..., :whole].unflatten(-1, (blocks, BLOCK)).amax(-1)
     # After an impossible prefix, logits may be NaN.
-    largest = largest.masked_fill(scores.isneginf()[..., None], float("-inf")).flatten(1)
+    largest = largest.masked_fill(scores.isneginf()[..., None], -inf).flatten(1)
     block = largest.topk(min(count, w * blocks), dim=1).indices
     first = block // max(blocks, 1) * v + block % max(blocks, 1) * BLOCK
     rest = torch.arange(w, device=device)[:, None] * v + torch.arange(whole, v, device=device)
@@ -492,7 +492,7 @@ def _candidates(scores: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tens
     among = torch.cat([inside.flatten(1), rest.flatten().expand(s, -1)], 1)
     parent = among // v
     score = scores.gather(1, parent)
-    total = (score + log_p.flatten(1).gather(1, among)).masked_fill(score.isneginf(), float("-inf"))
+    total = (score + log_p.flatten(1).gather(1, among)).masked_fill(score.isneginf(), -inf)
     top, index = total.topk(min(count, total.shape[1]), dim=1)
     parent, among = parent.gather(1, index), among.gather(1, index)
     return top, parent, among - parent * v

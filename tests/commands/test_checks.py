@@ -28,10 +28,6 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
             ("--data.test", "a.tsv", "--data.test.old", "b.tsv"),
             "--data.test and --data.test.old: name both, as --data.test.NAME",
         ),
-        (
-            ("--data.test.old", "b.tsv", "--data.test", "a.tsv"),
-            "--data.test and --data.test.old: name both, as --data.test.NAME",
-        ),
         (("--trainer.max_steps", "0"), "trainer.max_steps=0 trains nothing"),
         (("--trainer.limit_train_batches", "0"), "trainer.limit_train_batches=0 trains nothing"),
         (

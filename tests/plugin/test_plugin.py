@@ -69,6 +69,7 @@ PARTS = {
     "position": "power_law",
     "feedforward": "sine",
     "dataset": "parity",
+    "task": "counts",
 }
 
 
@@ -107,48 +108,48 @@ def test_it_trains_through_a_recipe_and_translates(tfzoo):
 
 
 @pytest.fixture(scope="module")
-def medians(tfzoo, installed):
-    """A run of the other package's task; beside it is the recipe ``median.yaml``."""
-    (installed.parent / "median.yaml").write_text(
-        "task: median\nmodel: {dim: 16, heads: 2, layers: 1}\n"
+def counts(tfzoo, installed):
+    """A run of the other package's task; beside it is the recipe ``counts.yaml``."""
+    (installed.parent / "counts.yaml").write_text(
+        "task: counts\nmodel: {dim: 16, heads: 2, layers: 1}\n"
         "data: {dataset: {name: listops, train: 64, val: 8, test: 8}}\n"
         "trainer: {max_steps: 2, accelerator: cpu, devices: 1, val_check_interval: 1}\n",
         "utf-8",
     )
-    (said,) = tfzoo("fit median.yaml --run medians")
-    assert "tfzoo predict medians" in said
-    scores = json.loads((installed.parent / "medians/summary.json").read_text("utf-8"))["test"]
-    assert f"mse {scores['scores']['test/mse']:.4g}" in said
-    return "medians"
+    (said,) = tfzoo("fit counts.yaml --run counts")
+    assert "tfzoo predict counts" in said
+    scores = json.loads((installed.parent / "counts/summary.json").read_text("utf-8"))["test"]
+    assert f"mae {scores['scores']['test/mae']:.4g}" in said
+    return "counts"
 
 
 def test_they_are_listed_and_its_task_is_checked_trained_tested_and_applied(
-    tfzoo, installed, medians
+    tfzoo, installed, counts
 ):
     """Its best checkpoint is the one with the smallest score; its command is its own."""
     lines = installed.parent / "lines.txt"
     lines.write_text("[MAX 2 3 ]\n[MIN 2 3 ]\n", "utf-8")
     attentions, shown, checked, tasks, scored, answers, rows = tfzoo(
-        *("list attention", "show attention soft_capped", "check task median", "list task"),
-        *("score medians --predictions tsv", "predict medians lines.txt"),
-        "predict medians lines.txt --format jsonl",
+        *("list attention", "show attention soft_capped", "check task counts", "list task"),
+        *("score counts --predictions tsv", "predict counts lines.txt"),
+        "predict counts lines.txt --format jsonl",
     )
     assert "soft_capped  " in attentions
     assert "[arXiv:2408.00118, section 2]" in attentions
     assert "scaled_dot_product" in attentions
     assert "cap: float = 50.0" in shown
     assert re.search(r"(\d+) of \1 contracts hold", checked)
-    assert "median     " in tasks
-    assert "mode: min" in (installed.parent / "medians/config.yaml").read_text("utf-8")
+    assert "counts     " in tasks
+    assert "mode: min" in (installed.parent / "counts/config.yaml").read_text("utf-8")
     assert "mae" in scored
-    table = (installed.parent / "medians/predictions/test.tsv").read_text("utf-8").splitlines()
+    table = (installed.parent / "counts/predictions/test.tsv").read_text("utf-8").splitlines()
     assert (table[0], len(table)) == ("text\tvalue\treference", 9)
     values = [json.loads(row)["value"] for row in rows.splitlines()]
     assert values == pytest.approx([float(line) for line in answers.splitlines()], abs=1e-3)
 
 
 SWEEP = """\
-recipe: median.yaml
+recipe: counts.yaml
 overrides: {data.dataset.train: 2000, data.dataset.val: 100, trainer.val_check_interval: 10}
 axes: {model.norm: [layer, rms], trainer.max_steps: [100], optim.lr: [0.01]}
 seeds: [1, 2]
@@ -157,7 +158,7 @@ metric: {name: test/mae, mode: min}
 
 
 @pytest.mark.nightly
-def test_its_task_is_swept(tfzoo, installed, medians, monkeypatch):
+def test_its_task_is_swept(tfzoo, installed, counts, monkeypatch):
     """Each run is a process that finds the package; one may learn nothing in 100 steps."""
     monkeypatch.setenv("PYTHONPATH", f"{installed}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     (installed.parent / "sweep.yaml").write_text(SWEEP, "utf-8")

@@ -111,8 +111,7 @@ the causal mask stands at the top left, also in a cached step
     Mask.boolean: self.first_query(q, k) => 0
     stack decoder one_token_at_a_time_equals_all_at_once
 what is hidden is only made 1000 smaller
-    Mask.softmax: if _:\n    scores = _1\nif _2:\n    scores = scores.masked_fill(_3,
-            float('-inf'))
+    Mask.softmax: if _:\n    scores = _1\nif _2:\n    scores = scores.masked_fill(_3, -inf)
         => if _:\n    scores = _1\nif _2:\n    scores = scores.masked_fill(_3, -1000.0)
     attention scaled_dot_product hidden_keys_have_no_influence
 a query that may look at nothing is forgotten

@@ -115,10 +115,12 @@ def reproducible() -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error. Unless it is a :class:`Violation`, its type stands before it, and
-    after it the line of a component that it passed through last: ``(mine.py, line 9)``.
+    """The first line of an error, or the name of the method that is not implemented. Unless it is a
+    :class:`Violation`, its type stands before it, and after it the line of a component that it
+    passed through last: ``(mine.py, line 9)``.
     """
-    line = str(error).strip().partition("\n")[0]
+    frames = [*walk_tb(error.__traceback__)]
+    line = str(error).strip().partition("\n")[0] or frames[-1][0].f_code.co_name
     if isinstance(error, Violation):
         return line
     modules = {
@@ -126,7 +128,7 @@ def first_line(error: Exception) -> str:
     }
     places = [
         f" ({Path(frame.f_code.co_filename).name}, line {number})"
-        for frame, number in walk_tb(error.__traceback__)
+        for frame, number in frames
         if frame.f_globals.get("__name__") in modules
     ]
     return f"{type(error).__name__}: {line}{''.join(places[-1:])}"

@@ -1,5 +1,7 @@
 """Which keys have a weight, and how many they are."""
 
+from math import inf
+
 import torch
 from torch import Tensor
 
@@ -13,7 +15,7 @@ def visible_keys(scores: Tensor, mask: Mask) -> Tensor:
     """True at the keys that a query may look at, and whose score is not -inf: ``(b h q k)``."""
     q, k = scores.shape[-2:]
     visible = mask.boolean(q, k, scores.device)
-    finite = scores.detach() != float("-inf")
+    finite = scores.detach() != -inf
     return finite if visible is None else finite & visible
 
 
@@ -26,9 +28,9 @@ def below_largest(scores: Tensor, visible: Tensor) -> Tensor:
     """Scores minus the largest visible score of their query, :data:`FAR` or more; :data:`FAR` at
     hidden keys: ``(b h q k)``.
     """
-    scores = scores.masked_fill(~visible, float("-inf"))
+    scores = scores.masked_fill(~visible, -inf)
     top = largest(scores)
-    return (scores - top.masked_fill(top == float("-inf"), 0.0)).clamp(min=FAR)
+    return (scores - top.masked_fill(top == -inf, 0.0)).clamp(min=FAR)
 
 
 def ranks(scores: Tensor) -> Tensor:
@@ -40,6 +42,6 @@ def softmax_with_sink(scores: Tensor, mask: Mask, sink: Tensor) -> Tensor:
     """``exp(s_j) / (exp(sink) + sum_k exp(s_k))`` over the visible keys: one more column in the
     softmax, which is dropped. ``(b h q k), (h|1 1 1) -> (b h q k)``.
     """
-    scores = scores.masked_fill(~visible_keys(scores, mask), float("-inf"))
+    scores = scores.masked_fill(~visible_keys(scores, mask), -inf)
     column = sink.to(scores.dtype).expand(*scores.shape[:-1], 1)
     return softmax(torch.cat([scores, column], -1))[..., :-1]
