@@ -25,8 +25,8 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
             "checkpoint.mode: val/loss is better the lower it is: set mode to min",
         ),
         (
-            ("--data.test", "a.tsv", "--data.test.old", "b.tsv"),
-            "--data.test and --data.test.old: name both, as --data.test.NAME",
+            ("--data.test", "a", "--data.test.old", "b"),
+            "--data.test and --data.test.old: name both",
         ),
         (("--trainer.max_steps", "0"), "trainer.max_steps=0 trains nothing"),
         (("--trainer.limit_train_batches", "0"), "trainer.limit_train_batches=0 trains nothing"),

@@ -99,7 +99,6 @@ def test_another_task_takes_it_too(capsys):
     assert main([*given, "--from", "one", "--run", "two"]) == 0
     said = capsys.readouterr().err
     assert "tokenizer: that of one" in said
-    # the table, most of the parameters, but no layer
     assert re.search(r"only 1 of \d+ tensors of this model are kept", said)
 
 

@@ -7,6 +7,7 @@ import torch
 
 from tfzoo.training import progress
 from tfzoo.training.progress import Throughput
+from tfzoo.training.trainer import make_logger
 
 
 class Clock:
@@ -102,3 +103,9 @@ def test_a_limit_of_tokens_counts_all_attempts_and_processes(clock):
     assert meter.counts()["tokens"] == 1100
     meter.on_train_end(trainer(), None)
     assert meter.total == 100
+
+
+def test_a_training_that_goes_on_logs_into_its_run_of_wandb(tmp_path):
+    (tmp_path / "wandb/offline-run-20261129_131415-abc").mkdir(parents=True)
+    kind = {"class_path": "lightning.pytorch.loggers.WandbLogger"}
+    assert make_logger(kind, tmp_path).version == "abc"

@@ -109,8 +109,8 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
             attention_dropout=dropout,
         )
         self.embed_dim = embed_dim
-        self.kdim = embed_dim if kdim is None else kdim
-        self.vdim = embed_dim if vdim is None else vdim
+        self.kdim = kdim or embed_dim
+        self.vdim = vdim or embed_dim
         self.num_heads = num_heads
         self.kv_heads = kv_heads or num_heads
         self.head_dim = options.width_of_head(embed_dim)

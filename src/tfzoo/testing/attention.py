@@ -5,6 +5,7 @@ use.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf, nan
 from typing import Any, ClassVar
 
 import torch
@@ -211,11 +212,11 @@ def hidden_keys_have_no_weight(entry: Entry) -> None:
         weights, upstream = weighting(given, mask), torch.randn_like(given)
         if bool(weights[~visible].ne(0).any()):
             raise Violation(f"a hidden key has a weight, {name}")
-        for other in (1e5, -1e5, float("-inf"), float("nan")):
+        for other in (1e5, -1e5, -inf, nan):
             changed = weighting(given.masked_fill(~visible, other), mask)
             assert_same(changed, weights, f"hidden scores of {other}, {name}", 0.0)
-        nan = given.masked_fill(~visible, float("nan"))
-        for found in (gradient(weighting, one, mask, upstream) for one in (given, nan)):
+        hidden = given.masked_fill(~visible, nan)
+        for found in (gradient(weighting, one, mask, upstream) for one in (given, hidden)):
             if bool(found[~visible].ne(0).any()):
                 raise Violation(f"a hidden score has a gradient, {name}")
 
@@ -226,7 +227,7 @@ def a_score_of_minus_infinity_hides_as_the_mask_does(entry: Entry) -> None:
     weighting = build_randomized(entry)
     for name, given, mask, visible in cases():
         upstream = torch.randn_like(given)
-        shown = given.masked_fill(~visible, float("-inf"))
+        shown = given.masked_fill(~visible, -inf)
         assert_same(weighting(shown, Mask()), weighting(given, mask), name)
         found = gradient(weighting, shown, Mask(), upstream)
         assert_same(found, gradient(weighting, given, mask, upstream), f"gradient, {name}")

@@ -222,7 +222,7 @@ def reset_parameters_initialises_every_parameter(entry: Entry) -> None:
     filled.to_empty(device="cpu")
     with torch.no_grad():
         for value in filled.state_dict().values():
-            value.fill_(float("nan") if value.is_floating_point() else -1)
+            value.fill_(nan if value.is_floating_point() else -1)
     for module in (built, filled):
         initialise(module, seed=3)
     for name, value in filled.state_dict().items():

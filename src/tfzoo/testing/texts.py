@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from math import inf, nan
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +60,7 @@ class Case:
     module: nn.Module
     compute: Callable[[Tensor, Tensor | None], Found]
     places: tuple[Tensor, ...] = (RIGHT, LEFT)
-    junk: tuple[float, ...] = (LARGE, float("nan"), float("inf"), float("-inf"))
+    junk: tuple[float, ...] = (LARGE, nan, inf, -inf)
     mixes_texts: bool = False
     learns: bool = True
 

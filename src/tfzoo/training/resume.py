@@ -160,7 +160,7 @@ class LastCheckpoint(Checkpoint):
         """Whether the current step is the last one of training."""
         if 0 <= trainer.max_steps <= trainer.global_step or self.enough():
             return True
-        epochs = -1 if trainer.max_epochs is None else trainer.max_epochs
+        epochs = trainer.max_epochs or -1
         return 0 <= epochs <= trainer.current_epoch + 1 and trainer.is_last_batch
 
 

@@ -102,10 +102,14 @@ def make_trainer(
 
 
 def make_logger(logger: Mapping[str, Any], folder: Path) -> Any:
-    """A logger of the recipe, which writes into the run's folder."""
-    supplied = {"save_dir": str(folder)}
+    """A logger of the recipe, which writes into the run's folder; where a training goes on, W&B's
+    into the run that it began.
+    """
+    supplied = dict[str, Any](save_dir=str(folder))
     if logger["class_path"].endswith(".WandbLogger"):
+        begun = next(folder.glob("wandb/*run-*"), None)
         supplied |= {"project": "tfzoo", "name": "/".join(folder.parts[-2:])}
+        supplied |= {"id": begun and begun.name.rpartition("-")[2]}
     known = arguments(load(logger["class_path"]))
     with lightning_errors("trainer"):
         return make(logger, **{key: value for key, value in supplied.items() if key in known})

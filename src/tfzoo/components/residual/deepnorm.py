@@ -60,8 +60,7 @@ class DeepNorm(Residual):
         check_range("residual 'deepnorm': alpha", alpha, gt=0, optional=True)
         check_range("residual 'deepnorm': beta", beta, gt=0, optional=True)
         constants = alpha_and_beta(layers, cross, decoder_layers)
-        self.alpha = constants[0] if alpha is None else alpha
-        self.beta = constants[1] if beta is None else beta
+        self.alpha, self.beta = alpha or constants[0], beta or constants[1]
         self.reset_parameters()
 
     @torch.no_grad()
