@@ -102,7 +102,7 @@ def test_search_copies_each_weight_once_and_reads_those_of_its_time(beam, chosen
 def test_copies_end_at_their_limit(chosen, monkeypatch):
     monkeypatch.setattr(module, "COPIED", 40 * 24)
     x, first, second = inputs(3, 5)
-    with torch.no_grad(), module.weights_stay():
+    with torch.no_grad(), module.constant_weights():
         assert module.packed(first) is not first
         assert module.packed(second) is second
         assert_close(linear(x, first), nn.functional.linear(x, first))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.base.host_copies import HostCopies
-from tfzoo.base.linear import weights_stay
+from tfzoo.base.linear import constant_weights
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import Named, check_range
 from tfzoo.errors import BadOption, NoNextToken
@@ -215,7 +215,7 @@ def continuations(
     return [[*one.ids, *ends[: one.finished]] for one in best]
 
 
-@weights_stay()
+@constant_weights()
 def _write(
     log_probabilities: _LogProbabilities[K],
     cache: K,
@@ -260,7 +260,7 @@ def _write(
     return list(zip(ids, scores, ended, strict=True))
 
 
-@weights_stay()
+@constant_weights()
 def _beam(
     log_probabilities: _LogProbabilities[K],
     cache: K,

@@ -130,7 +130,7 @@ PACKED: ContextVar[dict[Tensor, Tensor] | None] = ContextVar("packed", default=N
 
 
 @contextmanager
-def weights_stay() -> Iterator[None]:
+def constant_weights() -> Iterator[None]:
     """Inside it parameters do not change: products of several rows, without gradients, have a copy
     of each in oneDNN's own order, up to :data:`COPIED` numbers in all.
     """
@@ -142,7 +142,7 @@ def weights_stay() -> Iterator[None]:
 
 
 def packed(weight: Tensor) -> Tensor:
-    """The copy of a weight inside :func:`weights_stay`; elsewhere the weight itself."""
+    """The copy of a weight inside :func:`constant_weights`; elsewhere the weight itself."""
     copies = PACKED.get()
     if copies is None:
         return weight
