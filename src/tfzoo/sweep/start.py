@@ -14,7 +14,6 @@ from statistics import fmean
 from typing import Any
 
 from tfzoo.base.files import replace_text
-from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify, print_result, relative_path
 from tfzoo.base.yaml_files import as_yaml
 from tfzoo.errors import BadRecipe, BadRun
@@ -205,7 +204,7 @@ class Progress:
         if status == "completed":
             name = run.metrics[0]
             score = run.scores.get(name)
-            line += "" if score is None else f", {name} {format_score(name, score)}"
+            line += "" if score is None else f", {name} {score:.4g}"
             self.times.append(taken(run))
             left = seconds_left(len(self.runs) - over, self.times, self.jobs)
             line += f", {clock(self.times[-1])}"
