@@ -17,7 +17,7 @@ LITTLE = {
     "kill": ["--processes", "1", "--kills", "1", "--events", "1", "--no-borders", "--steps", "10"],
     "products": [],
     "published": ["--dim", "32", "--layers", "1"],
-    "sweep_overhead": ["--steps", "40", "--jobs", "1"],
+    "sweep_overhead": ["--steps", "100", "--jobs", "1"],
     "beside_marian": ["--dim", "32", "--layers", "1", "--rounds", "2"],
 }
 ELSEWHERE = {"ablations", "architectures", "host", "marian", "multi30k", "structure", "yarn"}

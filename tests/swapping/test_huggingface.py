@@ -194,6 +194,9 @@ def test_a_decoder_with_rotary_positions_is_checked_for_clashes():
         tfzoo.swap(model, attention="additive")
     with pytest.raises(Clash, match="leaky-norm"):
         tfzoo.swap(model, norm="batch", valid="attention_mask")
+    config = transformers.BloomConfig(vocab_size=9, hidden_size=8, n_layer=1, n_head=2)
+    with pytest.raises(Clash, match="leaky-norm"):  # whose attention has no is_causal
+        tfzoo.swap(transformers.BloomModel(config), norm="batch", valid=True)
 
 
 def test_a_padding_mask_that_no_call_has_is_refused():

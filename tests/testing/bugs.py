@@ -644,11 +644,6 @@ one is added to every exponential
     SoftmaxPlusOne.forward: scores.new_zeros(1, 1, 1)
         => scores.new_full((1, 1, 1), scores.shape[-1]).log()
     weighting softmax_plus_one padding_has_no_influence
-the one is counted twice
-    SoftmaxPlusOne.forward: scores.new_zeros(1, 1, 1)
-        => scores.new_full((1, 1, 1), 0.6931471805599453)
-    tests/weighting/test_weighting.py::
-        test_weights_are_their_formula_over_the_visible_keys[softmax_plus_one]
 the bias of a sigmoid is that of all keys
     Sigmoid.forward: count(visible).to(scores.dtype) => scores.new_tensor(scores.shape[-1])
     weighting sigmoid padding_has_no_influence

@@ -73,10 +73,10 @@ class RunMetrics:
 
     def best(self) -> tuple[int, float] | None:
         """The step and the value of the best checkpoint, the last of equal ones; None where there
-        is none.
+        is none, as at step 0.
         """
         curve = zip(*self.curves.get(self.monitor or "", ((), ())), strict=True)
-        points = [(int(step), float(value)) for step, value in curve if np.isfinite(value)]
+        points = [(int(step), float(value)) for step, value in curve if step and np.isfinite(value)]
         pick = max if self.mode == "max" else min
         return pick(points[::-1], key=lambda point: point[1], default=None)
 

@@ -58,13 +58,15 @@ class NotSwappable(Exception):
 def is_part(name: str, module: nn.Module) -> bool:
     """Whether a module is an attention of PyTorch, tfzoo or ``transformers``, or a declared one."""
     known = isinstance(module, (nn.MultiheadAttention, MultiheadAttention, *DECLARED))
-    return known or calls_interface(type(module))
+    return known or calls(module)
 
 
-def calls_interface(kind: type[nn.Module]) -> bool:
-    """Whether the forward of a class calls the attention interface of ``transformers``."""
-    code = getattr(inspect.unwrap(kind.forward), "__code__", None)
-    return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
+def calls(module: nn.Module, function: str = "ALL_ATTENTION_FUNCTIONS") -> bool:
+    """Whether the forward of a module calls a function of ``transformers``; by default, whether it
+    calls its attention interface.
+    """
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    return function in getattr(code, "co_names", ())
 
 
 def is_inside(name: str, modules: Collection[str]) -> bool:
@@ -79,12 +81,14 @@ def pretrained_models(model: nn.Module) -> list[str]:
 
 def decoders(model: nn.Module) -> Iterator[str]:
     """The names of the causal modules that can be recognised: PyTorch's decoders, and models of
-    ``transformers`` whose attention has ``is_causal``.
+    ``transformers`` whose attention has ``is_causal``, or that make causal masks and no others.
     """
     for name, module in model.named_modules():
-        if isinstance(module, nn.TransformerDecoder | nn.TransformerDecoderLayer):
+        if isinstance(module, nn.TransformerDecoder | nn.TransformerDecoderLayer) or (
+            calls(module, "create_causal_mask") and not calls(module, "create_bidirectional_mask")
+        ):
             yield name
-        elif calls_interface(type(module)) and getattr(module, "is_causal", False):
+        elif calls(module) and getattr(module, "is_causal", False):
             around = [one for one in pretrained_models(model) if is_inside(name, [one])]
             yield max(around, key=len, default=name)
 
@@ -111,7 +115,7 @@ def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple
         return interface_attention(old, *both), ""
     if isinstance(old, tuple(DECLARED)):
         raise NotSwappable("its class is not declared, only one that it is derived from")
-    if not calls_interface(type(old)):
+    if not calls(old):
         return multihead_attention(old, *both), ""
     if not is_inside(name, pretrained_models(model)):
         raise NotSwappable("it needs its transformers model: swap in that, not in a part of it")

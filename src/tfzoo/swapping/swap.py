@@ -201,7 +201,7 @@ def swap(
         norms.check_mixing_norm(model, norm, names, valid, allow)
         padding = norms.Padding(model, valid) if valid and valid is not True else None
     attentions.copy_configs(model)
-    calling = {old: None for _, old, new in parts if new and attentions.calls_interface(type(old))}
+    calling = {old: None for _, old, new in parts if new and attentions.calls(old)}
     attentions.use_interface(model, list(calling))
     for part, old, new in parts:
         if new is not None:
@@ -254,7 +254,7 @@ def find(
         for kind in (kind for kind in specs if SWAPPED[kind].is_part(name, old)):
             entry = SwappedModule(kind, name, type(old).__name__, "kept", type(old).__name__)
             if not fits(name, only or "*") or fits(name, skip):
-                reason = "in skip" if fits(name, only or "*") else "not in only"
+                reason = "in skip" if fits(name, skip) else "not in only"
                 yield replace(entry, reason=reason), old, None
                 continue
             place = old, "attention" if kind == "weighting" else kind

@@ -255,7 +255,7 @@ def moved(state: dict[str, Any], best: BestCheckpoint) -> dict[str, Any]:
         str(Path(folder, Path(path).name)): torch.tensor(float(score), dtype=torch.float64)
         for path, score in state["best_k_models"].items()
     }
-    order = sorted(kept, key=lambda path: kept[path], reverse=best.mode == "max")
+    order = sorted(kept, key=kept.__getitem__, reverse=best.mode == "max")
     top, kth = order[0], order[-1]
     return {
         **state,

@@ -93,7 +93,7 @@ def decide(run: Run, plan: Plan) -> Run:
     }
     if plan.tune is None or not good:
         return run
-    label = (min if by.mode == "min" else max)(good, key=lambda label: good[label])
+    label = (min if by.mode == "min" else max)(good, key=good.__getitem__)
     chosen = {
         "key": plan.tune.key,
         "value": plan.tune.values[label],
