@@ -24,10 +24,7 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
             ("--checkpoint.monitor", "val/loss", "--checkpoint.mode", "max"),
             "checkpoint.mode: val/loss is better the lower it is: set mode to min",
         ),
-        (
-            ("--data.test", "a", "--data.test.old", "b"),
-            "--data.test and --data.test.old: name both",
-        ),
+        (("--data.test", "a", "--data.test.old", "b"), "test and --data.test.old: name both"),
         (("--trainer.max_steps", "0"), "trainer.max_steps=0 trains nothing"),
         (("--trainer.limit_train_batches", "0"), "trainer.limit_train_batches=0 trains nothing"),
         (

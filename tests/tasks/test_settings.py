@@ -134,3 +134,5 @@ def test_what_is_not_the_tokenizer_of_the_task_is_one_error():
     data.prepare_data()
     with pytest.raises(BadOption, match=r"needs the vocabulary of its data, .*, not Classif"):
         tfzoo.ClassificationTask(tfzoo.TransformerClassifier(5, 2, dim=8, heads=2), data)
+    with pytest.raises(BadOption, match="there after"):
+        tfzoo.ClassificationData(train=rows, val=rows).train_dataloader()

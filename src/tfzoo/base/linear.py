@@ -27,7 +27,7 @@ WIDE = 26
 """The family of AMD's processors from which on oneDNN is the faster one in training too."""
 
 COPIED = 2**28
-"""The numbers of the weights that are copied at most, 1 GiB."""
+"""The most numbers of weights that a search copies: 1 GiB in fp32."""
 NARROW = 128
 """The width up to which :func:`projections` makes one product of several."""
 
@@ -127,6 +127,7 @@ def projections(x: Tensor, maps: Sequence[nn.Module]) -> Sequence[Tensor]:
 
 
 PACKED: ContextVar[dict[Tensor, Tensor] | None] = ContextVar("packed", default=None)
+"""The copies of weights inside :func:`constant_weights`; None elsewhere."""
 
 
 @contextmanager

@@ -350,6 +350,8 @@ class TextData(L.LightningDataModule):
         return (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
 
     def _sampler(self, split: str, *, shuffle: bool, sort: bool = True) -> LengthBucketedSampler:
+        if not self.sets:
+            raise BadOption("data loaders are there after data.prepare_data() and data.setup()")
         source, target = self.sets[split].lengths()
         rank, world_size = self._processes
         return LengthBucketedSampler(

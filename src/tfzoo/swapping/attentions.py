@@ -62,8 +62,8 @@ def is_part(name: str, module: nn.Module) -> bool:
 
 
 def calls(module: nn.Module, function: str = "ALL_ATTENTION_FUNCTIONS") -> bool:
-    """Whether the forward of a module calls a function of ``transformers``; by default, whether it
-    calls its attention interface.
+    """Whether the forward of a module names a function of ``transformers``; by default, the table
+    of its attention interface.
     """
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
     return function in getattr(code, "co_names", ())

@@ -227,7 +227,7 @@ def again(results: Results) -> list[tuple[str, str]]:
 def difference(one: Judged) -> str:
     """``−0.12 (−0.20 to −0.04) ▲``."""
     text, ends = format_difference(one.difference, one.difference_low, one.difference_high)
-    return " ".join(filter(None, (text, ends and f"({ends})", sign(one))))
+    return f"{Entry(text, below=ends)} {sign(one)}".strip()
 
 
 def sign(one: Judged) -> str:
